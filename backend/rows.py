@@ -23,7 +23,6 @@ class RowIndex(NamedTuple):
 
     ids: Array  # (...,) integers
     unique: Array  # (N,) the distinct ids, ascending
-    inverse: Array  # (number of ids,) index into `unique` of the id at each position
     order: Array  # (number of ids,) positions sorted by id, stable
     starts: Array  # (N,) where each distinct id begins in `order`
     distinct: np.ndarray  # (N,) `unique` on the host
@@ -51,11 +50,9 @@ def row_index(ids: np.ndarray) -> RowIndex:
     """Prepare host `ids` (any shape, integers) for a look-up and `sum_rows`: a RowIndex."""
     flat = np.ascontiguousarray(ids).reshape(-1)
     order = np.argsort(flat, kind="stable")
-    unique, starts, inverse = np.unique(flat[order], return_index=True, return_inverse=True)
-    place = np.empty_like(inverse)
-    place[order] = inverse
-    return RowIndex(to_device(flat.reshape(ids.shape)), to_device(unique), to_device(place),
-                    to_device(order), to_device(starts), unique)
+    unique, starts = np.unique(flat[order], return_index=True)
+    return RowIndex(to_device(flat.reshape(ids.shape)), to_device(unique), to_device(order),
+                    to_device(starts), unique)
 
 
 def check_ids(ids: np.ndarray, number: int, name: str = "ids") -> None:
@@ -82,7 +79,7 @@ def sum_rows(d_rows: Array, index: RowIndex, number: int) -> RowGradient:
     table. The rows of an id are summed in the order of their positions.
     """
     width = d_rows.shape[-1]
-    values = sum_segments(d_rows.reshape(-1, width), index.order, index.starts, index.inverse)
+    values = sum_segments(d_rows.reshape(-1, width), index.order, index.starts)
     return RowGradient(index.unique, values, (number, width), index.distinct)
 
 
@@ -115,7 +112,7 @@ def _merge(total: RowGradient, other: RowGradient) -> RowGradient:
 
 
 @fused(kernels.sum_segments)
-def sum_segments(rows: Array, order: Array, starts: Array, inverse: Array) -> Array:
+def sum_segments(rows: Array, order: Array, starts: Array) -> Array:
     """Row n of the result is the sum of `rows` (M, E) at `order[starts[n] : starts[n + 1]]`.
 
     CuPy's reduceat takes differences of one cumulative sum, which loses digits; so on CuPy the rows
@@ -125,7 +122,7 @@ def sum_segments(rows: Array, order: Array, starts: Array, inverse: Array) -> Ar
     one. (`np.add.reduceat` along the first axis is 4 to 20 times slower.)
     """
     if not on_host(array_module(rows)):
-        return _sum_by_atomics(rows, inverse, len(starts))
+        return _sum_by_atomics(rows, order, starts)
     ends = np.append(starts[1:], len(order))
     counts = ends - starts
     values = rows[order[starts]]
@@ -139,9 +136,10 @@ def sum_segments(rows: Array, order: Array, starts: Array, inverse: Array) -> Ar
     return values
 
 
-def _sum_by_atomics(rows: Array, inverse: Array, number: int) -> Array:
-    """The sums (number, E) of rows (M, E), each added to that of its id, inverse (M,)."""
+def _sum_by_atomics(rows: Array, order: Array, starts: Array) -> Array:
+    """The same sums on CuPy, without the fused kernel."""
     xp = array_module(rows)
-    values = xp.zeros((number, rows.shape[1]), dtype=rows.dtype)
-    xp.add.at(values, inverse, rows)
+    values = xp.zeros((len(starts), rows.shape[1]), dtype=rows.dtype)
+    segments = xp.searchsorted(starts, xp.arange(len(order)), side="right") - 1
+    xp.add.at(values, segments, rows[order])
     return values

@@ -3,7 +3,7 @@
 The input's share of all steps is one GEMM before the loop. The gradients of weights, biases and
 inputs are one GEMM each after the loop. The loop itself has no calculus: that is in the cell. In a
 batch, sequences of different lengths are padded at the end. At a padded step the state is copied
-through, forward and backward. A cell knows neither padding nor clipping.
+through, forward and backward. A cell knows no padding.
 """
 
 from __future__ import annotations
@@ -105,15 +105,13 @@ def recurrent_forward(
 
 
 def recurrent_backward(
-    dh_out: Array | None, d_last: State | None, cache: RecurrentCache, *,
-    clip: float | None = None,
+    dh_out: Array | None, d_last: State | None, cache: RecurrentCache
 ) -> tuple[Array, State, Array, Array]:
     """Backpropagation through time, from line 1 of Algorithms 1 and 2 on, over a batch.
 
     Arguments: dh_out (T, B, H), gradient of the returned h; d_last, gradient of the returned last
-    state; None for either of them, or for an array of d_last, means zeros; clip, tau of the
-    element-wise clipping of dh_t at every step (section 2.2.2). Returns dx (T, B, E); d_state
-    (B, H) each, gradient of the initial state; dW (G, E + H); db (G,).
+    state; None for either of them, or for an array of d_last, means zeros. Returns dx (T, B, E);
+    d_state (B, H) each, gradient of the initial state; dW (G, E + H); db (G,).
     """
     cell, x, W, steps, padding, workspace = cache
     xp, (T, B, E) = array_module(x), x.shape
@@ -123,41 +121,29 @@ def recurrent_backward(
                     for state, d in zip(steps.states, d_last, strict=True))
     for t in range(T) if steps.reverse else reversed(range(T)):
         step, d_out = steps.at(t), None if dh_out is None else dh_out[t]
-        if clip is None and padding[t] is None:
+        if padding[t] is None:
             cell.backward(d_state, d_out, step, W[:, E:], da[t])
         else:
-            backward_with_limits(cell, d_state, d_out, step, W[:, E:], da[t], clip, padding[t])
+            padded_backward(cell, d_state, d_out, step, W[:, E:], da[t], padding[t])
     rows = da.reshape(T * B, -1)
     dW, db = parameter_gradients(cell, rows, (x.reshape(T * B, E),), steps, workspace)
     dx = workspace.product(rows, W[:, :E]).reshape(x.shape)    # dx_t = W_x' da_t  (2.27, 2.47)
     return dx, d_state, dW, db
 
 
-def backward_with_limits(
-    cell: Cell, d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array,
-    clip: float | None, pad: Array | None = None,
+def padded_backward(
+    cell: Cell, d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array, pad: Array
 ) -> None:
-    """A cell's `backward` at a step that is clipped or is padding for some sequences.
-
-    Further arguments: clip, tau of the element-wise clipping (section 2.2.2) of dh_t and, in an
-    LSTM, of the dc_{t-1} passed on (erratum 13), or None; pad (B, 1), True for sequences whose step
-    is padding, through which d_state goes unclipped, and whose da is zero; or None.
-    """
-    dh, *others = d_state
+    """A cell's `backward` at a step that is padding for some sequences: d_state goes through it as
+    it is, and da is zero. pad (B, 1): True for these sequences."""
     if d_out is not None:
+        dh = d_state[0]
         dh += d_out
-    if pad is not None:
-        through = tuple(d.copy() for d in d_state)
-        for d in d_state:
-            array_module(d).copyto(d, 0.0, where=pad)
-    if clip is not None:
-        clip_elements(dh, clip)
+    through = tuple(d.copy() for d in d_state)
+    for d in d_state:
+        array_module(d).copyto(d, 0.0, where=pad)
     cell.backward(d_state, None, step, W_h, da)
-    if clip is not None:
-        for dc in others:
-            clip_elements(dc, clip)
-    if pad is not None:
-        copy_through(pad, through, d_state)
+    copy_through(pad, through, d_state)
 
 
 @fused(kernels.copy_through)
@@ -166,11 +152,6 @@ def copy_through(pad: Array, before: State, now: State) -> None:
     xp = array_module(pad)
     for old, new in zip(before, now, strict=True):
         xp.copyto(new, old, where=pad)
-
-
-def clip_elements(d: Array, limit: float) -> None:
-    """Element-wise clipping of dh or dc to [-limit, limit], in place (2.2.2; Mikolov, 2012)."""
-    array_module(d).clip(d, -limit, limit, out=d)                          # (2.2.2 element-wise)
 
 
 def parameter_gradients(

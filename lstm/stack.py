@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike
 from backend import Array, array_module, to_device
 from backend.errors import check_among, check_least, check_share
 from backend.workspace import Workspace
-from lstm.cells import CELLS, State
+from lstm.cells import CELLS, Cell, State, clipped
 from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
 from lstm.recurrent import (
     Padding,
@@ -40,12 +40,18 @@ class Stack(NamedTuple):
     bidirectional: bool = False
     biases: bool = True
     residual: bool = False  # whether each layer from the second on adds its input to its output
-    clip: float | None = None  # tau of element-wise clipping, as in `recurrent_backward`
+    clip: float | None = None  # tau of element-wise clipping, as in `clipped`
 
     @property
     def width(self) -> int:
         """The width of the top states: H or 2H."""
         return self.hidden_size * (1 + self.bidirectional)
+
+    @property
+    def cell(self) -> Cell:
+        """Its cell, whose gradients are clipped if `clip` is a number."""
+        cell = CELLS[self.unit]
+        return cell if self.clip is None else clipped(cell, self.clip)
 
 
 def stack_weights(
@@ -97,7 +103,7 @@ def stack_forward(
     mask of layer l's input, (T, B, width), or None.
     Returns the top layer's output (T, B, H or 2H), last[l][d] and the cache.
     """
-    xp, masks = array_module(x), masks or [None] * len(initial)
+    xp, cell, masks = array_module(x), stack.cell, masks or [None] * len(initial)
     last: list[list[State]] = []
     caches: list[list[tuple[str, RecurrentCache]]] = []
     for layer, states in enumerate(initial):
@@ -107,7 +113,7 @@ def stack_forward(
         outs, ends, of_layer = [], [], []
         for name, state in zip(_names(prefix, layer, stack.bidirectional), states, strict=True):
             out, end, cache = recurrent_forward(
-                CELLS[stack.unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
+                cell, x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
                 padding=padding, reverse=name.endswith(".backward"), workspace=workspace)
             outs.append(out)
             ends.append(end)
@@ -139,7 +145,7 @@ def stack_backward(
         for direction, (name, recurrent) in enumerate(layers[layer]):
             d_end = None if d_last is None else d_last[layer][direction]
             half = None if dh is None else dh[:, :, direction * H : (direction + 1) * H]
-            dx_half, d_state, dW, db = recurrent_backward(half, d_end, recurrent, clip=stack.clip)
+            dx_half, d_state, dW, db = recurrent_backward(half, d_end, recurrent)
             gradients[f"{name}.W"] = dW
             if stack.biases:
                 gradients[f"{name}.b"] = db

@@ -116,7 +116,7 @@ def tables(rng, rows, width, strided):
             index = row_index(ids)
         yield Case("backend.rows.gather_rows", (draw(rng, rows, width, strided), ids))
         yield Case("backend.rows.sum_segments",
-                   (rng.normal(size=(ids.size, width)), index.order, index.starts, index.inverse))
+                   (rng.normal(size=(ids.size, width)), index.order, index.starts))
 
 
 def updates(rng, rows, width, strided):

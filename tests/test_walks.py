@@ -54,7 +54,7 @@ def lstm_layer():
 
     def journey():
         h, _, cache = recurrent_forward(CELLS["lstm"], x, state, W, b)
-        recurrent_backward(np.ones_like(h), None, cache, clip=1.0)
+        recurrent_backward(np.ones_like(h), None, cache)
 
     return journey
 

@@ -23,9 +23,7 @@ def gather_rows(launch: Any, table: Array, ids: Array) -> Array:
     return out
 
 
-def sum_segments(
-    launch: Any, rows: Array, order: Array, starts: Array, inverse: Array
-) -> Array:
+def sum_segments(launch: Any, rows: Array, order: Array, starts: Array) -> Array:
     """Rows of equal ids summed in the order of their positions: a block per id, no atomics."""
     char = rows.dtype.char
     count, width = rows.shape

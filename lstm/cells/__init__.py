@@ -1,6 +1,7 @@
 """Recurrent cells: the mathematics of one time step, forward and backward."""
 
 from lstm.cells.cell import Cell, State, Step
+from lstm.cells.clipping import clipped
 from lstm.cells.gru import GRU
 from lstm.cells.gru_after import GRU_AFTER
 from lstm.cells.lstm import LSTM
@@ -10,4 +11,4 @@ from lstm.cells.rnn import RNN
 CELLS: dict[str, Cell] = {"lstm": LSTM, "rnn": RNN, "gru": GRU, "gru-after": GRU_AFTER,
                           "lstm-norm": LSTM_NORM}
 
-__all__ = ["CELLS", "Cell", "State", "Step"]
+__all__ = ["CELLS", "Cell", "State", "Step", "clipped"]

@@ -104,7 +104,6 @@ def searching_backward(
 
 class FixedCache(NamedTuple):
     embedding: EmbeddingCache
-    clip: float | None
     recurrent: RecurrentCache
 
 
@@ -118,11 +117,11 @@ def fixed_forward(
     read = workspace.empty(xp, (T, B, E + He), y.dtype)
     read[:, :, :E], read[:, :, E:] = y, c
     _, _, cache = recurrent_forward(
-        CELLS[stack.unit], read, (s_0,), parameters[f"{prefix}.0.W"],
+        stack.cell, read, (s_0,), parameters[f"{prefix}.0.W"],
         parameters.get(f"{prefix}.0.b"), workspace=workspace,
     )
     decoded = Decoded(states=cache.steps.states[0], words=read[:, :, :E], contexts=read[:, :, E:])
-    return decoded, FixedCache(embedding_cache, stack.clip, cache)
+    return decoded, FixedCache(embedding_cache, cache)
 
 
 def fixed_backward(
@@ -130,8 +129,7 @@ def fixed_backward(
 ) -> tuple[Array, Array, Parameters]:
     """Returns ds_0 (B, H), dc (B, He) and the parameters' gradients by name."""
     E = d.words.shape[2]
-    d_read, (ds_0,), dW, db = recurrent_backward(d.states[1:], None, cache.recurrent,
-                                                 clip=cache.clip)
+    d_read, (ds_0,), dW, db = recurrent_backward(d.states[1:], None, cache.recurrent)
     gradients: Parameters = {f"{prefix}.0.W": dW}
     if f"{prefix}.0.b" in parameters:
         gradients[f"{prefix}.0.b"] = db

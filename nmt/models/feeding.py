@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from backend import Array, array_module
 from backend.workspace import Workspace, transposed
-from lstm.cells import CELLS, State
+from lstm.cells import State
 from lstm.parameters import Parameters
-from lstm.recurrent import Steps, backward_with_limits, make_steps, parameter_gradients
+from lstm.recurrent import Steps, make_steps, parameter_gradients
 from lstm.stack import Stack
 
 # feed(t, h, fed_t) writes fed_t (B, F), made of the top state h (B, H) after t steps, and returns
@@ -52,7 +52,7 @@ def feeding_forward(
     the loop (of the fed vector for layer 0).
     Returns the top output (T + 1, B, H), the initial state first, and the cache.
     """
-    cell, names = CELLS[stack.unit], [f"{prefix}.{layer}" for layer in range(stack.layers)]
+    cell, names = stack.cell, [f"{prefix}.{layer}" for layer in range(stack.layers)]
     xp, (T, B, E), H = array_module(x), x.shape, initial[0][0].shape[1]
     steps = [make_steps(cell, T, state, workspace) for state in initial]
     out = [layer.states[0] for layer in steps]                             # (T + 1, B, H)
@@ -99,7 +99,7 @@ def feeding_backward(
     the second results of `feed_backward`, and the gradients of the parameters by name.
     """
     names, stack, x, read, masks, steps, _, feed_caches, workspace = cache
-    xp, (T, B, E), H, cell = array_module(x), x.shape, stack.hidden_size, CELLS[stack.unit]
+    xp, (T, B, E), H, cell = array_module(x), x.shape, stack.hidden_size, stack.cell
     W = [parameters[f"{name}.W"] for name in names]
     first = len(d_fed) - T                                     # the first t of which fed_t was made
     da = [workspace.empty(xp, layer.u.shape, x.dtype) for layer in steps]
@@ -112,11 +112,7 @@ def feeding_backward(
             after_loop.append(of_call)
         for layer in reversed(range(len(steps))):
             d_out = dh
-            of_step = d_states[layer], dh, steps[layer].at(t), W[layer][:, -H:], da[layer][t]
-            if stack.clip is None:
-                cell.backward(*of_step)
-            else:
-                backward_with_limits(cell, *of_step, stack.clip)
+            cell.backward(d_states[layer], dh, steps[layer].at(t), W[layer][:, -H:], da[layer][t])
             dh = xp.matmul(da[layer][t], W[layer][:, (0 if layer else E) : -H])
             if (mask := masks[layer]) is not None:
                 dh *= mask[t]

@@ -10,7 +10,7 @@ from literal import DTYPES, assert_close, draw
 from literal_cells import literal_step, literal_step_grad
 
 from backend.workspace import ENOUGH, Workspace
-from lstm.cells import CELLS
+from lstm.cells import CELLS, clipped
 from lstm.recurrent import (
     make_padding,
     recurrent_backward,
@@ -33,9 +33,10 @@ def make(unit, dtype=np.float64, lengths=LENGTHS, steps=STEPS):
             draw(rng, biases, dtype), draw(rng, (steps, B, H), dtype), tuple(d_last))  # fmt: skip
 
 
-def run(unit, x, state, W, b, lengths=None, reverse=False, workspace=None):
+def run(unit, x, state, W, b, lengths=None, reverse=False, workspace=None, clip=None):
     padding = None if lengths is None else make_padding(np.array(lengths), len(x))
-    return recurrent_forward(CELLS[unit], x, state, W, b, padding=padding, reverse=reverse,
+    cell = CELLS[unit] if clip is None else clipped(CELLS[unit], clip)
+    return recurrent_forward(cell, x, state, W, b, padding=padding, reverse=reverse,
                              workspace=workspace)
 
 
@@ -84,8 +85,8 @@ def test_padded_steps_copy_the_state(unit, reverse):
 def test_gradients_of_a_padded_batch_are_those_of_sequences_alone(unit, reverse, clip):
     x, state, W, b, dh, d_last = make(unit)
     dh *= np.arange(STEPS)[:, None, None] < np.array(LENGTHS)[:, None]
-    _, _, cache = run(unit, x, state, W, b, LENGTHS, reverse)
-    dx, d_state, dW, db = recurrent_backward(dh, d_last, cache, clip=clip)
+    _, _, cache = run(unit, x, state, W, b, LENGTHS, reverse, clip=clip)
+    dx, d_state, dW, db = recurrent_backward(dh, d_last, cache)
     dW_sum, db_sum = np.zeros_like(W), np.zeros_like(b)
     for s, length in enumerate(LENGTHS):
         assert not dx[length:, s].any()
@@ -94,9 +95,8 @@ def test_gradients_of_a_padded_batch_are_those_of_sequences_alone(unit, reverse,
                 np.testing.assert_array_equal(ours[s], upstream[s])
             continue
         alone = x[:length, s : s + 1], row_of(state, s), W, b
-        _, _, cache = run(unit, *alone, reverse=reverse)
-        alone_gradients = recurrent_backward(dh[:length, s : s + 1], row_of(d_last, s), cache,
-                                             clip=clip)
+        _, _, cache = run(unit, *alone, reverse=reverse, clip=clip)
+        alone_gradients = recurrent_backward(dh[:length, s : s + 1], row_of(d_last, s), cache)
         assert_close(dx[:length, s : s + 1], alone_gradients[0])
         for ours, theirs in zip(row_of(d_state, s), alone_gradients[1], strict=True):
             assert_close(ours, theirs)
@@ -112,8 +112,8 @@ def test_backward_is_the_literal_loop(unit, reverse, steps, clip):
     """dh_t is clipped once, after the gradient from above is added and before the cell. From
     `ENOUGH` steps on the loop multiplies by a transposed copy."""
     x, state, W, b, dh_out, d_last = make(unit, lengths=(steps,), steps=steps)
-    _, _, cache = run(unit, x, state, W, b, reverse=reverse)
-    dx, d_state, dW, db = recurrent_backward(dh_out, d_last, cache, clip=clip)
+    _, _, cache = run(unit, x, state, W, b, reverse=reverse, clip=clip)
+    dx, d_state, dW, db = recurrent_backward(dh_out, d_last, cache)
     order, states = list(range(steps))[:: -1 if reverse else 1], [state]
     for t in order:
         states.append(literal_step(unit, x[t], states[-1], W, b))
@@ -127,9 +127,9 @@ def test_backward_is_the_literal_loop(unit, reverse, steps, clip):
     assert_close(db, db_sum)
     for ours, theirs in zip(d_state, d, strict=True):
         assert_close(ours, theirs)
-    free = recurrent_backward(dh_out, d_last, cache)[2]
+    free, wide = (recurrent_backward(dh_out, d_last, run(
+        unit, x, state, W, b, reverse=reverse, clip=limit)[2])[2] for limit in (None, 1e3))
     assert clip is None or np.abs(free - dW).max() > 0.01  # the limit was felt
-    wide = recurrent_backward(dh_out, d_last, cache, clip=1e3)[2]
     np.testing.assert_array_equal(wide, free)
 
 
@@ -152,7 +152,7 @@ def test_gradients_that_are_not_given_are_zero(unit, reverse):
 def test_backward_writes_into_no_gradient_that_it_is_given(unit):
     x, state, W, b, dh_out, d_last = make(unit)
     originals = [array.copy() for array in (dh_out, *d_last)]
-    recurrent_backward(dh_out, d_last, run(unit, x, state, W, b, LENGTHS)[2], clip=0.1)
+    recurrent_backward(dh_out, d_last, run(unit, x, state, W, b, LENGTHS, clip=0.1)[2])
     for array, before in zip((dh_out, *d_last), originals, strict=True):
         np.testing.assert_array_equal(array, before)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from grads.verification import catalogue, derivations
 from grads.verification.mutation.record import Check
-from lstm.cells import CELLS
+from lstm.cells import CELLS, clipped
 from lstm.recurrent import make_padding, recurrent_backward, recurrent_forward
 
 ACTING = 0.01  # a limit of clipping that many elements of dh and dc exceed
@@ -53,6 +53,7 @@ def layer(unit: str, dtype: str, clips: bool) -> dict[str, np.ndarray]:
     clipping acts on some elements of dh and dc.
     """
     rng, (T, B, E, H), cell = np.random.default_rng(1), (3, 3, 2, 4), CELLS[unit]
+    cell = clipped(cell, 1.0) if clips else cell
     G = len(cell.gates) * H
     shapes = (T, B, E), (T, B, H), (G, E + H), (G + len(cell.biases) * H,)
     x, d_out, W, b = (rng.normal(size=shape).astype(dtype) for shape in shapes)
@@ -60,8 +61,7 @@ def layer(unit: str, dtype: str, clips: bool) -> dict[str, np.ndarray]:
                      for _ in range(2))
     padding = make_padding(np.array([3, 1, 2]), T) if clips else None
     y, last, cache = recurrent_forward(cell, x, state, W, b, padding=padding)
-    dx, d_state, dW, db = recurrent_backward(d_out if clips else None, d_last, cache,
-                                             clip=1.0 if clips else None)
+    dx, d_state, dW, db = recurrent_backward(d_out if clips else None, d_last, cache)
     return {"y": y, "x": dx, "W": dW, "b": db,
             **{f"last state {k}": array for k, array in enumerate(last)},
             **{f"initial state {k}": d for k, d in enumerate(d_state)}}

@@ -47,7 +47,7 @@ EQUIVALENTS: dict[str, str] = {
     "backend.rows.add_gradients: _merge(total, other)":
         "the function is symmetric in its arguments",
     "backend.rows.sum_segments: not on_host(array_module(rows))": "only the speed differs",
-    "backend.rows.sum_segments: _sum_by_atomics(rows, inverse, len(starts))":
+    "backend.rows.sum_segments: _sum_by_atomics(rows, order, starts)":
         "the line runs on a GPU only",
     "backend.workspace.Workspace._raw": "any buffer, or none, may be reused",
     "backend.workspace.copy_transpose: :min(BLOCK, len(weights) - start)":
@@ -69,10 +69,9 @@ EQUIVALENTS: dict[str, str] = {
         "the softmax is the same; tests/lstm/test_prediction.py tries huge scores",
     "lstm.prediction.prediction_backward: workspace = workspace or Workspace()":
         "every model passes the argument",
-    "lstm.recurrent.backward_with_limits: pad is not None": "nothing reads the copy",
-    "lstm.recurrent.backward_with_limits: others -> list(others)[:1]":
+    "lstm.cells.clipping.clipped: others -> list(others)[:1]":
         "a state has one array beside h, or none",
-    "lstm.recurrent.clip_elements: array_module(d).clip(d, -limit, limit, out=d) -> "
+    "lstm.cells.clipping.clip_elements: array_module(d).clip(d, -limit, limit, out=d) -> "
     "array_module(d).clip(-limit, d, limit, out=d)": "the function is symmetric in its arguments",
     "lstm.recurrent.recurrent_backward: clip is None and padding[t] is None -> False":
         "only the speed differs",

@@ -11,9 +11,9 @@ from literal import DTYPES, assert_close, draw
 from literal_cells import literal_step, literal_step_grad
 
 from grads.check import check_pair
-from lstm.cells import CELLS, Step
+from lstm.cells import CELLS, Step, clipped
 from lstm.parameters import Scheme
-from lstm.recurrent import backward_with_limits, copy_through
+from lstm.recurrent import copy_through, padded_backward
 from lstm.stack import Stack, stack_weights, zero_state
 
 B, E, H = 4, 3, 2
@@ -60,10 +60,11 @@ def vjp(unit, a, step, d_out, clip=None, pad=None):
     """A step backward as a layer runs it: the gradients of the state before, and da; d_state of `a`
     stays as it is."""
     d_state, da = tuple(d.copy() for d in a.d_state), garbage(*step.u.shape, dtype=a.x.dtype)
-    if clip is None and pad is None:
-        CELLS[unit].backward(d_state, d_out, step, a.W[:, E:], da)
+    cell = CELLS[unit] if clip is None else clipped(CELLS[unit], clip)
+    if pad is None:
+        cell.backward(d_state, d_out, step, a.W[:, E:], da)
     else:
-        backward_with_limits(CELLS[unit], d_state, d_out, step, a.W[:, E:], da, clip, pad)
+        padded_backward(cell, d_state, d_out, step, a.W[:, E:], da, pad)
     return d_state, da
 
 

@@ -54,16 +54,15 @@ from lstm.parameters import Parameters
 
 
 def memory_forward(
-    states: Array, lengths: np.ndarray | None, variant: Variant, parameters: Mapping[str, Array],
+    states: Array, lengths: np.ndarray, variant: Variant, parameters: Mapping[str, Array],
     prefix: str,
 ) -> Memory:
     """The memory of the encoder's `states` (S, B, He): a sentence-major copy, and the keys.
 
-    Arguments: lengths (B,) on the host, the number of words of each sentence, or None if all have
-    S; prefix of the names of the attention's weights.
+    Arguments: lengths (B,) on the host, the number of words of each sentence; prefix of the names
+    of the attention's weights.
     """
     S, B, He = states.shape
-    lengths = np.full(B, S) if lengths is None else lengths
     is_local = variant.window != "global"
     score = in_window(variant.score) if is_local else SCORES[variant.score]
     W = {name.removeprefix(f"{prefix}."): array for name, array in parameters.items()

@@ -53,15 +53,21 @@ def array_module(*arrays: Array) -> Any:
     """
     module = None
     for array in arrays:
-        if array is None:
-            continue
         owner = _modules.get(type(array))
-        if owner is None or (module is not None and owner is not module):
-            name_mixture(*_as_called(sys._getframe(1), arrays))
+        if owner is None or owner is not (module or owner):
+            return _module_of_some(sys._getframe(1), arrays)
         module = owner
-    if module is None:
+    return module or _module_of_some(sys._getframe(1), arrays)
+
+
+def _module_of_some(frame: FrameType, arrays: tuple[Array, ...]) -> Any:
+    """As `array_module`, called by `frame`, if entries are None or the arrays are of no one module.
+    """
+    present = [array for array in arrays if array is not None]
+    if not present:
         raise TypeError("array_module: expected at least one array, got none")
-    return module
+    name_mixture(*_as_called(frame, arrays))
+    return _modules[type(present[0])]
 
 
 def name_mixture(function: str, arguments: Mapping[str, Any]) -> None:

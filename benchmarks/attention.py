@@ -55,7 +55,8 @@ class Task(NamedTuple):
 
     def memory(self) -> Memory:
         """The memory, which is computed once per batch."""
-        return memory_forward(self.states, None, self.variant, self.parameters, PREFIX)
+        S, B, _ = self.states.shape
+        return memory_forward(self.states, np.full(B, S), self.variant, self.parameters, PREFIX)
 
 
 def make_task(variant: Variant, S: int, options: argparse.Namespace, dtype: str) -> Task:

@@ -2,13 +2,12 @@
 
 Source: Luong (2016), Eqs. 2.4-2.6 and 2.19-2.23; Algorithm 1 line 2 and Algorithm 2 line 3 print
 ds_t with the opposite sign (erratum 1); the code follows Eq. 2.21, which is the gradient. Label
-smoothing (Nguyen 3.3.3.1) spreads a share eps of the target's probability over all V words,
-including the target: q(y) = (1 - eps) 1_y + eps / V.
+smoothing is in `lstm.smoothing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +31,10 @@ class PredictionCache(NamedTuple):
     biased: Array | None = None  # (N, U), the words with their own bias
 
 
+# predict(h (N, H), targets (N,), W_hy, b, workspace) -> the loss, and the cache of the backward
+Predict = Callable[[Array, Array, Array, "Array | None", Workspace], tuple[Array, PredictionCache]]
+
+
 class Bias(NamedTuple):
     """Numbers that are added to some logits of each word of a batch: those of U distinct words."""
 
@@ -41,35 +44,26 @@ class Bias(NamedTuple):
 
 def prediction_forward(
     h: Array, targets: Array, W_hy: Array, b: Array | None = None,
-    workspace: Workspace | None = None, smoothing: float = 0.0,
-    bias: tuple[Array, Array] | None = None,
+    workspace: Workspace | None = None, bias: tuple[Array, Array] | None = None,
 ) -> tuple[Array, PredictionCache]:
     """l = sum over rows of -log p_t(y_t), p_t = softmax(W_hy h_t + b) (Eqs. 2.4-2.6, 2.8).
 
     Arguments: h (N, H), one row per predicted word; targets (N,) integers; W_hy (V, H); b (V,)
-    or None; smoothing, eps; bias, words (N, U) and what is added to their logits, or None. Returns
-    the loss, a 0-d array in nats, summed over rows; and the cache.
+    or None; bias, words (N, U) and what is added to their logits, or None. Returns the loss, a 0-d
+    array in nats, summed over rows; and the cache.
     The buffer of the logits becomes that of ds_t chunk by chunk.
     """
-    xp = array_module(h, targets, W_hy)
-    workspace = workspace or Workspace()
-    N, V = h.shape[0], W_hy.shape[0]
-    s = workspace.empty(xp, (N, V), h.dtype)
-    losses = xp.empty((N,), dtype=h.dtype)
-    nll = xp.empty((N,), dtype=h.dtype) if smoothing else losses
-    xp.matmul(h, W_hy.T, out=s)                        # s_t = W_hy h_t              (2.4)
+    xp, N = array_module(h, targets, W_hy), len(h)
+    s = (workspace or Workspace()).product(h, W_hy.T)  # s_t = W_hy h_t              (2.4)
     if bias is not None:
         s[xp.arange(N)[:, None], bias[0]] += bias[1]
+    losses = xp.empty((N,), dtype=h.dtype)
     chunk = CHUNK if on_host(xp) else max(N, 1)
     for start in range(0, N, chunk):
-        rows = slice(start, min(start + chunk, N))
-        if smoothing:
-            smoothed_cross_entropy(s[rows], targets[rows], losses[rows], nll[rows], smoothing, b)
-        else:
-            cross_entropy(s[rows], targets[rows], losses[rows], b)
+        rows = slice(start, start + chunk)
+        cross_entropy(s[rows], targets[rows], losses[rows], b)
     loss = losses.sum()                                # J = sum of l_t              (2.7, 2.8)
-    return loss, PredictionCache(h, s, W_hy, b is not None, nll.sum() if smoothing else loss,
-                                 None if bias is None else bias[0])
+    return loss, PredictionCache(h, s, W_hy, b is not None, loss, bias and bias[0])
 
 
 @fused(kernels.cross_entropy)
@@ -92,27 +86,6 @@ def cross_entropy(s: Array, targets: Array, losses: Array, b: Array | None = Non
     s[row, targets] -= 1.0                             # ds_t = p_t - 1_{y_t}        (2.20, 2.21)
 
 
-@fused(kernels.smoothed_cross_entropy)
-def smoothed_cross_entropy(
-    s: Array, targets: Array, losses: Array, nll: Array, smoothing: float, b: Array | None = None
-) -> None:
-    """losses = -sum over y of q(y) log softmax(s + b)[y], q with the share `smoothing` spread over
-    all words; s is overwritten by the gradient p - q, in place.
-
-    Arguments: as `cross_entropy`; nll (N,) is written, -log softmax(s + b)[targets] in nats.
-    """
-    xp, V = array_module(s, targets), s.shape[1]
-    row = xp.arange(s.shape[0])
-    if b is not None:
-        s += b
-    at_target, mean = s[row, targets], s.sum(axis=1) * (1.0 / V)           # (N,)
-    cross_entropy(s, targets, nll)
-    # l_t = (1 - eps) -log p(y_t) + eps (log sum e^s - mean of s)      (Nguyen 3.3.3.1 smoothing)
-    losses[...] = nll + smoothing * (at_target - mean)
-    s -= smoothing / V                                 # ds_t = p_t - (1 - eps) 1_{y_t} - eps / V
-    s[row, targets] += smoothing
-
-
 def prediction_backward(
     cache: PredictionCache, workspace: Workspace | None = None
 ) -> tuple[Array, Array, Array | None]:
@@ -121,11 +94,9 @@ def prediction_backward(
     All time steps at once: Algorithm 1 lines 2-4, Algorithm 2 lines 3-5.
     """
     h, ds, W_hy, has_bias, *_ = cache
-    xp = array_module(h, ds, W_hy)
     workspace = workspace or Workspace()
     dW_hy = workspace.product(ds.T, h)                 # dW_hy = ds_t h_t'           (2.23)
-    dh = workspace.empty(xp, h.shape, h.dtype)
-    xp.matmul(ds, W_hy, out=dh)                        # dh_t = W_hy' ds_t           (2.22)
+    dh = workspace.product(ds, W_hy)                   # dh_t = W_hy' ds_t           (2.22)
     return dh, dW_hy, ds.sum(axis=0) if has_bias else None
 
 
@@ -135,7 +106,7 @@ def prediction_backward(
 class OutputCache(NamedTuple):
     names: tuple[str, str]  # the names of W_hy and b
     prediction: PredictionCache
-    rows: Array | None  # (N,) flat positions of real words, None if all are
+    rows: Array  # (N,) flat positions of the real words
     shape: tuple[int, ...]  # (T, B, H)
 
 
@@ -154,37 +125,32 @@ def output_weights(
 
 def output_forward(
     prefix: str, parameters: Mapping[str, Array], h: Array, targets: np.ndarray,
-    lengths: np.ndarray, workspace: Workspace, name: str = "W_hy", smoothing: float = 0.0,
-    bias: Bias | None = None,
+    lengths: np.ndarray, workspace: Workspace, name: str = "W_hy",
+    predict: Predict = prediction_forward,
 ) -> tuple[Array, OutputCache]:
     """The summed loss of Eq. 2.8 over the real words of a batch, p as in Eqs. 2.5 and 4.6.
 
-    Arguments: h (T, B, H), any strides; targets (T, B) host ids; lengths (B,) host; smoothing, the
-    share of label smoothing; bias, of some words. Returns the loss in nats, 0-d, and the cache.
+    Arguments: h (T, B, H), any strides; targets (T, B) host ids; lengths (B,) host; predict,
+    `prediction_forward` or a function like it. Returns the loss in nats, 0-d, and the cache.
     Padded rows are left out of the matrix products.
     Raises ValueError for a target that is no row of W_hy.
     """
-    names, xp, (T, B, H) = (f"{prefix}.{name}", f"{prefix}.b"), array_module(h), h.shape
+    names, (T, B, H) = (f"{prefix}.{name}", f"{prefix}.b"), h.shape
     W_hy, b = parameters[names[0]], parameters.get(names[1])
     check_ids(targets, W_hy.shape[0], "targets")
-    flat, rows = xp.ascontiguousarray(h).reshape(T * B, H), None
-    real = (np.arange(T)[:, None] < lengths[None, :]).reshape(-1)
-    if not real.all():
-        kept = np.flatnonzero(real)
-        rows = to_device(kept)
-        flat = xp.take(flat, rows, axis=0)                                 # (N, H)
-        targets = targets.reshape(-1)[kept]
-    bias_of_rows = None if bias is None else _of_rows(bias, rows)
-    loss, cache = prediction_forward(flat, to_device(targets.reshape(-1)), W_hy, b, workspace,
-                                     smoothing, bias_of_rows)
+    real = np.flatnonzero(np.arange(T)[:, None] < lengths)
+    rows = to_device(real)
+    h_of_rows = array_module(h).take(h.reshape(T * B, H), rows, axis=0)    # (N, H)
+    targets_of_rows = to_device(targets.reshape(-1)[real])
+    loss, cache = predict(h_of_rows, targets_of_rows, W_hy, b, workspace)
     return loss, OutputCache(names, cache, rows, h.shape)
 
 
-def _of_rows(bias: Bias, rows: Array | None) -> tuple[Array, Array]:
-    """Words (N, U) and values (N, U) of flat rows of (T, B), None for all rows."""
-    xp, (B, T, U) = array_module(bias.values), bias.values.shape
+def bias_of_rows(bias: Bias, lengths: np.ndarray) -> tuple[Array, Array]:
+    """The argument `bias` of `prediction_forward` for the real words of a batch."""
+    B, T, U = bias.values.shape
+    rows = to_device(np.flatnonzero(np.arange(T)[:, None] < lengths))
     values = bias.values.transpose(1, 0, 2).reshape(T * B, U)
-    rows = xp.arange(T * B) if rows is None else rows
     return bias.words[rows % B], values[rows]
 
 
@@ -195,11 +161,9 @@ def bias_backward(cache: OutputCache) -> Array:
     assert words is not None
     xp = array_module(ds)
     d = ds[xp.arange(len(words))[:, None], words]                          # (N, U)
-    if cache.rows is not None:
-        full = xp.zeros((T * B, d.shape[1]), dtype=d.dtype)
-        full[cache.rows] = d
-        d = full
-    return xp.ascontiguousarray(d.reshape(T, B, -1).transpose(1, 0, 2))
+    full = xp.zeros((T * B, d.shape[1]), dtype=d.dtype)
+    full[cache.rows] = d
+    return xp.ascontiguousarray(full.reshape(T, B, -1).transpose(1, 0, 2))
 
 
 def output_backward(cache: OutputCache, workspace: Workspace) -> tuple[Array, Parameters]:
@@ -207,13 +171,11 @@ def output_backward(cache: OutputCache, workspace: Workspace) -> tuple[Array, Pa
 
     All time steps at once: Algorithm 4 lines 8-11.
     """
-    dh, dW_hy, db = prediction_backward(cache.prediction, workspace=workspace)
-    xp, (T, B, H) = array_module(dh), cache.shape
-    if cache.rows is not None:
-        full = workspace.empty(xp, (T * B, H), dh.dtype)
-        full[...] = 0.0
-        full[cache.rows] = dh
-        dh = full
+    dh_of_rows, dW_hy, db = prediction_backward(cache.prediction, workspace)
+    T, B, H = cache.shape
+    dh = workspace.empty(array_module(dh_of_rows), (T * B, H), dh_of_rows.dtype)
+    dh[...] = 0.0
+    dh[cache.rows] = dh_of_rows
     gradients = {cache.names[0]: dW_hy} | ({} if db is None else {cache.names[1]: db})
     return dh.reshape(T, B, H), gradients
 

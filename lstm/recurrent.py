@@ -9,6 +9,7 @@ through, forward and backward. A cell knows no padding.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ class Steps(NamedTuple):
 
     u: Array  # (T, B, G): W_x x_t before step t, the gates after it
     states: State  # (T + 1, B, H) each, with the initial state at the start of the loop
-    saved: Array | None  # (T, B, saves H), as in `Step`
+    saved: Array  # (T, B, saves H), as in `Step`
     scratch: Array  # (B, G), of the step that runs
     reverse: bool  # whether the loop runs from the last step to the first
 
@@ -50,8 +51,7 @@ class Steps(NamedTuple):
         """Step t."""
         before, now = (t + 1, t) if self.reverse else (t, t + 1)
         return Step(self.u[t], tuple([state[before] for state in self.states]),
-                    tuple([state[now] for state in self.states]),
-                    None if self.saved is None else self.saved[t], self.scratch)
+                    tuple([state[now] for state in self.states]), self.saved[t], self.scratch)
 
 
 def make_steps(
@@ -64,7 +64,7 @@ def make_steps(
         state[T if reverse else 0] = first
     G = len(cell.gates) * H
     return Steps(workspace.empty(xp, (T, B, G), dtype), states,
-                 workspace.empty(xp, (T, B, cell.saves * H), dtype) if cell.saves else None,
+                 workspace.empty(xp, (T, B, cell.saves * H), dtype),
                  workspace.empty(xp, (B, G), dtype), reverse)
 
 
@@ -164,13 +164,12 @@ def parameter_gradients(
     """
     xp, h = array_module(da), steps.states[0]
     h_prev = (h[1:] if steps.reverse else h[:-1]).reshape(len(da), -1)
-    ends = np.cumsum([0, *(x.shape[1] for x in inputs)])
-    dW = workspace.empty(xp, (da.shape[1], int(ends[-1]) + h.shape[2]), da.dtype)
-    for x, start, end in zip(inputs, ends, ends[1:], strict=False):
-        xp.matmul(da.T, x, out=dW[:, start:end])               # dW_x = da' x      (2.29, 2.49)
-    dW_h = dW[:, ends[-1] :]
+    ends = list(accumulate(x.shape[1] for x in inputs))
+    dW = workspace.empty(xp, (da.shape[1], ends[-1] + h.shape[2]), da.dtype)
+    *dW_of_inputs, dW_h = xp.split(dW, ends, axis=1)
+    for x, dW_x in zip(inputs, dW_of_inputs, strict=True):
+        xp.matmul(da.T, x, out=dW_x)                           # dW_x = da' x      (2.29, 2.49)
     if cell.gradients is not None:
-        assert steps.saved is not None
         return dW, cell.gradients(da, h_prev, steps.saved.reshape(len(da), -1), dW_h)
     xp.matmul(da.T, h_prev, out=dW_h)                          # dW_h = da' h_prev (2.30, 2.50)
     return dW, da.sum(axis=0)
@@ -181,7 +180,7 @@ def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None
     xp, E = array_module(x, W), x.shape[1]
     now = tuple(xp.empty_like(before) for before in state)
     N, H = state[0].shape
-    saved = xp.empty((N, cell.saves * H), dtype=x.dtype) if cell.saves else None
+    saved = xp.empty((N, cell.saves * H), dtype=x.dtype)
     a = xp.matmul(x, W[:, :E].T)
     cell.forward(Step(a, state, now, saved, xp.empty_like(a)), b, W[:, E:].T)
     return now

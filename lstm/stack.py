@@ -107,22 +107,19 @@ def stack_forward(
     last: list[list[State]] = []
     caches: list[list[tuple[str, RecurrentCache]]] = []
     for layer, states in enumerate(initial):
-        below = x
+        below, names = x, _names(prefix, layer, stack.bidirectional)
         if masks[layer] is not None:
             x = x * masks[layer]
-        outs, ends, of_layer = [], [], []
-        for name, state in zip(_names(prefix, layer, stack.bidirectional), states, strict=True):
-            out, end, cache = recurrent_forward(
-                cell, x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
-                padding=padding, reverse=name.endswith(".backward"), workspace=workspace)
-            outs.append(out)
-            ends.append(end)
-            of_layer.append((name, cache))
+        outs, ends, of_directions = zip(*[
+            recurrent_forward(cell, x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
+                              padding=padding, reverse=name.endswith(".backward"),
+                              workspace=workspace)
+            for name, state in zip(names, states, strict=True)], strict=True)
         x = outs[0] if len(outs) == 1 else xp.concatenate(outs, axis=2)  # (Bahdanau 7)
         if stack.residual and layer:
             x = x + below                                      # x^l = h^l + x^{l-1} (Wu 6)
-        last.append(ends)
-        caches.append(of_layer)
+        last.append(list(ends))
+        caches.append(list(zip(names, of_directions, strict=True)))
     return x, last, StackCache(stack, caches, masks)
 
 

@@ -90,7 +90,7 @@ def softmaxes(rng, rows, width, strided):
     for b in (None, rng.normal(size=width)):
         s = 20.0 * draw(rng, rows, width, strided)
         yield Case("lstm.prediction.cross_entropy", (s, targets, rng.normal(size=rows), b))
-        yield Case("lstm.prediction.smoothed_cross_entropy",
+        yield Case("lstm.smoothing.smoothed_cross_entropy",
                    (s.copy(), targets, rng.normal(size=rows), rng.normal(size=rows), 0.1, b))
 
 

@@ -70,8 +70,11 @@ def operations(variant: Variant, S: int, T: int, B: int, H: int) -> float:
 
 def our_attention(variant: Variant, a: Arrays) -> Passes:
     """Memory and contexts, forward and backward."""
+    S, B, _ = a["states"].shape
+    lengths = np.full(B, S)
+
     def forward() -> tuple[Results, Any]:
-        memory = memory_forward(a["states"], None, variant, a, PREFIX)
+        memory = memory_forward(a["states"], lengths, variant, a, PREFIX)
         c, cache = memory.attend(a["h"])
         return {"c": c}, (memory, cache)
 

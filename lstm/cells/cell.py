@@ -18,7 +18,7 @@ class Step(NamedTuple):
     u: Array  # (B, G): W_x x_t, the input's part of the pre-activation; overwritten by the gates
     before: State  # the state before the step
     now: State  # the state after the step, written
-    saved: Array | None  # (B, saves H), written for the backward, if the cell `saves`
+    saved: Array  # (B, saves H), written for the backward
     scratch: Array  # (B, G), whose values nobody reads after the step
 
 

@@ -77,13 +77,12 @@ def standardise_backward(d: Array, v_hat: Array) -> Array:
     return d - mean - v_hat * along
 
 
-def saved_arrays(saved: Array | None) -> list[Array]:
+def saved_arrays(saved: Array) -> list[Array]:
     """Views of what a step saves, or all steps in rows (N, 24 H).
 
     Of the forward pass: x_hat, g_x / size, y_hat, g_h / size, each (N, 4H), and c_hat, g_c / size,
     tanh n, each (N, H). Of the backward pass: da (N, 4H) and dn (N, H).
     """
-    assert saved is not None
     H = saved.shape[1] // sum(SAVED)
     ends = [sum(SAVED[: k + 1]) * H for k in range(len(SAVED))]
     return [saved[:, end - width * H : end] for end, width in zip(ends, SAVED, strict=True)]

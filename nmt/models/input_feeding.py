@@ -1,8 +1,9 @@
 """The decoder with input feeding: h~_{t-1} is an input of the first layer at step t.
 
-Source: Luong (2016), section 4.2.3; Algorithm 4 with attention inside the loop. Without attention
-h_{t-1} is fed in its place. `nmt.models.feeding` runs the loop and calls `feed_h_tilde` after each
-step; here are the arrays around it. A decoder without feeding is in `nmt.models.decoder`.
+Source: Luong (2016), section 4.2.3; Algorithm 4 with attention inside the loop.
+`nmt.models.feeding` runs the loop and calls `feed_h_tilde` after each step; here are the arrays
+around it. A decoder without attention is in `nmt.models.state_feeding`, one without feeding in
+`nmt.models.decoder`.
 """
 
 from __future__ import annotations
@@ -27,13 +28,7 @@ from lstm.embedding import EmbeddingCache, embedding_backward, embedding_forward
 from lstm.parameters import Parameters
 from lstm.stack import Stack
 from nmt.models.contract import Noise
-from nmt.models.feeding import (
-    Feed,
-    FeedBackward,
-    FeedingCache,
-    feeding_backward,
-    feeding_forward,
-)
+from nmt.models.feeding import FeedingCache, feeding_backward, feeding_forward
 from nmt.models.heads.head import Decoded
 
 
@@ -81,64 +76,45 @@ def feed_h_tilde_backward(
     return dh, d_attended
 
 
-def feed_state(t: int, h: Array, fed: Array) -> None:
-    """fed_t = h_t: input feeding without attention."""
-    fed[...] = h
-
-
-def feed_state_backward(t: int, d_fed: Array, cache: None) -> tuple[Array, None]:
-    """dh_t = the gradient of fed_t."""
-    return d_fed, None
-
-
 class InputFeedingCache(NamedTuple):
     prefix: str
     parameters: Mapping[str, Array]
     embedding: EmbeddingCache
     x_mask: Array | None  # (T, B, E)
-    out_mask: Array | None  # (T, B, H), without attention
-    attention: Attention | None
+    attention: Attention
     feeding: FeedingCache
 
 
 def input_feeding_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
-    initial: Sequence[State], memory: Memory | None, stack: Stack, noise: Noise,
-    workspace: Workspace, reads: Collection[str],
+    initial: Sequence[State], memory: Memory, stack: Stack, noise: Noise, workspace: Workspace,
+    reads: Collection[str],
 ) -> tuple[Decoded, InputFeedingCache]:
     """The input of the output layer, for all steps of a teacher-forced batch: as
     `nmt.models.decoder.decoder_forward`, with input feeding.
 
-    Arguments: target_in (T, B) host ids; initial, a state per layer; memory of the source, None
-    without attention; noise, which may have the dropout masks `{prefix}.{l}` of the layers' inputs,
-    `{prefix}.joined` of [c_t; h_t] and `{prefix}.fed` of the fed vector; reads, the fields of
-    `Decoded` that the head reads. Returns these fields, and the cache.
+    Arguments: target_in (T, B) host ids; initial, a state per layer; memory of the source; noise,
+    which may have the dropout masks `{prefix}.{l}` of the layers' inputs, `{prefix}.joined` of
+    [c_t; h_t] and `{prefix}.fed` of the fed vector; reads, the fields of `Decoded` that the head
+    reads. Returns these fields, and the cache.
     """
     x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], target_in)
     x_mask, *masks = (noise.get(f"{prefix}.{layer}") for layer in range(stack.layers))
     if x_mask is not None:
         x *= x_mask
     xp, (T, B, _), H = array_module(x), x.shape, stack.hidden_size
-    fed, mask = workspace.empty(xp, (T + 1, B, H), x.dtype), noise.get(f"{prefix}.joined")
-    attention: Attention | None = None
-    feed: Feed = feed_state
-    if memory is not None:
-        joined = workspace.empty(xp, (T, B, memory.width + H), x.dtype)
-        attention = Attention(memory, parameters[f"{memory.prefix}.W_c"], mask, joined)
-        feed = partial(feed_h_tilde, attention)
+    fed = workspace.empty(xp, (T + 1, B, H), x.dtype)
+    joined = workspace.empty(xp, (T, B, memory.width + H), x.dtype)
+    W_c, mask = parameters[f"{memory.prefix}.W_c"], noise.get(f"{prefix}.joined")
+    attention = Attention(memory, W_c, mask, joined)
     _, feeding = feeding_forward(
-        x, initial, feed, fed, prefix, stack, parameters, [noise.get(f"{prefix}.fed"), *masks],
-        workspace)
-    if attention is None:
-        out = fed[1:] if mask is None else fed[1:] * mask
-        return Decoded(out), InputFeedingCache(
-            prefix, parameters, embedding, x_mask, mask, None, feeding)
+        x, initial, partial(feed_h_tilde, attention), fed, prefix, stack, parameters,
+        [noise.get(f"{prefix}.fed"), *masks], workspace)
     align = None
     if "alignment" in reads:
-        align = over_time([attention.memory.alignment(attended)
-                           for _, attended in feeding.feed_caches])
-    return Decoded(fed[1:], attention.joined, align), InputFeedingCache(
-        prefix, parameters, embedding, x_mask, None, attention, feeding)
+        align = over_time([memory.alignment(attended) for _, attended in feeding.feed_caches])
+    return Decoded(fed[1:], joined, align), InputFeedingCache(
+        prefix, parameters, embedding, x_mask, attention, feeding)
 
 
 def input_feeding_backward(
@@ -147,33 +123,25 @@ def input_feeding_backward(
     """Algorithm 4 with attention and input feeding inside the loop.
 
     Arguments: d, the gradient of the result of `input_feeding_forward`. Returns the gradients of
-    the initial states, of the encoder's states (S, B, He) (a tuple for several encoders, None
-    without attention), and of the parameters.
+    the initial states, of the encoder's states (S, B, He) (a tuple for several encoders), and of
+    the parameters.
     """
-    prefix, parameters, embedding, x_mask, out_mask, attention, feeding = cache
-    workspace, xp, (T, B, H) = feeding.workspace, array_module(d.h_tilde), d.h_tilde.shape
-    dtype = d.h_tilde.dtype
-    feed_backward: FeedBackward = feed_state_backward
+    prefix, parameters, embedding, x_mask, attention, feeding = cache
+    memory, workspace, (T, B, H) = attention.memory, feeding.workspace, d.h_tilde.shape
+    xp, dtype = array_module(d.h_tilde), d.h_tilde.dtype
     d_fed = workspace.empty(xp, (T + 1, B, H), dtype)
     d_fed[0] = 0.0
-    d_fed[1:] = d.h_tilde if out_mask is None else d.h_tilde * out_mask
-    if attention is not None:
-        memory = attention.memory
-        da, dc = (workspace.empty(xp, (T, B, width), dtype) for width in (H, memory.width))
-        sums = memory.accumulators()
-        feed_backward = partial(feed_h_tilde_backward, attention,
-                                AttentionGradient(d.joined, d.alignment, sums, da, dc))
+    d_fed[1:] = d.h_tilde
+    da, dc = (workspace.empty(xp, (T, B, width), dtype) for width in (H, memory.width))
+    sums = memory.accumulators()
+    d_attention = AttentionGradient(d.joined, d.alignment, sums, da, dc)
     dx, d_initial, d_attended, gradients = feeding_backward(
-        None, d_fed, feed_backward, feeding, parameters)
+        None, d_fed, partial(feed_h_tilde_backward, attention, d_attention), feeding, parameters)
     if x_mask is not None:
         dx *= x_mask
-    gradients[f"{prefix}.W_e"], dstates = embedding_backward(dx, embedding), None
-    if attention is not None:
-        top = feeding.top[1:]
-        dstates, of_scores = memory.gradients(
-            dc.transpose(1, 0, 2), top.transpose(1, 0, 2),
-            [attended for _, attended in feeding.feed_caches], d_attended, sums)
-        gradients |= of_scores
-        gradients[f"{memory.prefix}.W_c"] = workspace.product(
-            da.reshape(T * B, H).T, attention.joined.reshape(T * B, -1))   # (2.12)
-    return d_initial, dstates, gradients
+    gradients[f"{prefix}.W_e"] = embedding_backward(dx, embedding)
+    dstates, of_scores = memory.gradients(
+        dc.transpose(1, 0, 2), feeding.top[1:].transpose(1, 0, 2),
+        [attended for _, attended in feeding.feed_caches], d_attended, sums)
+    dW_c = workspace.product(da.reshape(T * B, H).T, attention.joined.reshape(T * B, -1))  # (2.12)
+    return d_initial, dstates, gradients | of_scores | {f"{memory.prefix}.W_c": dW_c}

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -42,7 +43,9 @@ from lstm.prediction import (
     output_forward,
     output_step,
     output_weights,
+    prediction_forward,
 )
+from lstm.smoothing import smoothed_prediction_forward
 from lstm.stack import dropout_mask
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Architecture, Gradients, Losses, Model, Noise, Tables
@@ -200,8 +203,10 @@ class Transformer(Model):
         h, decoder = stack_forward("decoder", config.layers_of("decoder"), parameters,
                                    target.read, noise, causal_mask(len(target.read)),
                                    (memory, padding), target.places)
+        predict = prediction_forward if not config.label_smoothing else partial(
+            smoothed_prediction_forward, smoothing=config.label_smoothing)
         loss, output = output_forward("output", parameters, h, target.words, target.lengths,
-                                      self.workspace, smoothing=config.label_smoothing)
+                                      self.workspace, predict=predict)
         words = output.prediction.nll
         if self.counts_down:
             of_length, length = length_forward(parameters, memory, source.lengths, target.lengths,

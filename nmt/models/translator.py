@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from nmt.models.heads.head import Decoded, Head
 from nmt.models.heads.softmax import Softmax
 from nmt.models.heads.softmax_terms import SoftmaxWithTerms, has_terms
 from nmt.models.input_feeding import input_feeding_backward, input_feeding_forward
+from nmt.models.state_feeding import state_feeding_backward, state_feeding_forward
 from nmt.models.translator_config import CHOICES, SITES, ModelConfig
 from nmt.models.variants import NEVER, PLAIN, Variants
 
@@ -47,9 +48,24 @@ class Read(NamedTuple):
     source: Array | None = None  # (B, S, E), embeddings in written order, if a head reads them
 
 
+class Decoder(NamedTuple):
+    """A decoder's two passes."""
+
+    forward: Callable[..., tuple[Decoded, Any]]
+    backward: Callable[[Decoded, Any], tuple[list[State], Any, Gradients]]
+
+
+DECODERS = {  # by whether there are input feeding and attention
+    (True, True): Decoder(input_feeding_forward, input_feeding_backward),
+    (True, False): Decoder(state_feeding_forward, state_feeding_backward),
+    (False, True): Decoder(decoder_forward, decoder_backward),
+    (False, False): Decoder(decoder_forward, decoder_backward),
+}
+
+
 class TranslatorCache(NamedTuple):
     read: Read
-    decoder: Any  # DecoderCache or InputFeedingCache
+    decoder: Any  # the cache of the decoder
     head: Any  # the cache of the output head; such as a SoftmaxCache
     losses: Losses
     state: None = None  # as in `Cache`: a translator's batch does not continue the previous batch
@@ -106,6 +122,7 @@ class Translator(Model):
         self.target = self.source._replace(bidirectional=False)
         self.characters: tuple[str, Stack] | None = None  # the network for words without a row
         self.workspace = Workspace()
+        self._decoder = DECODERS[config.input_feeding, config.attention != "none"]
         self.head: Head = Softmax(config, target_size, self.workspace)
         if has_terms(config):
             self.head = SoftmaxWithTerms(config, target_size, self.workspace, lexicon,
@@ -138,7 +155,8 @@ class Translator(Model):
         drawn = self.head.noise(batch, rng, dtype)
         if self.config.dropout == 0.0:
             return drawn or None
-        shapes = self._mask_shapes(batch) | self.head.mask_shapes(batch)
+        shapes = self._mask_shapes(batch) | {site: (*batch.target_in.shape, width)
+                                             for site, width in self.head.mask_widths.items()}
         return {**drawn, **{site: dropout_mask(rng, shape, self.config.dropout, dtype)
                             for site, shape in shapes.items()}}
 
@@ -175,8 +193,7 @@ class Translator(Model):
         self, parameters: Mapping[str, Array], batch: Batch, read: Read, noise: Noise
     ) -> tuple[Decoded, Any]:
         """The decoder's output for the head, and the decoder's cache."""
-        forward: Any = input_feeding_forward if self.config.input_feeding else decoder_forward
-        decoded, cache = forward(
+        decoded, cache = self._decoder.forward(
             "decoder", parameters, batch.target_in, read.initial, read.memory, self.target, noise,
             self.workspace, self.head.reads)
         return decoded._replace(source=read.source), cache
@@ -185,8 +202,7 @@ class Translator(Model):
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and
         5 for the decoder, Algorithm 4 lines 4, 6 and 20 for the encoder."""
         d_decoded, of_head = self.head.backward(cache.head)
-        backward: Any = input_feeding_backward if self.config.input_feeding else decoder_backward
-        d_initial, dstates, of_decoder = backward(d_decoded, cache.decoder)
+        d_initial, dstates, of_decoder = self._decoder.backward(d_decoded, cache.decoder)
         return of_head | of_decoder | self._read_backward(
             dstates, d_initial, cache.read, d_decoded.source)
 

@@ -37,7 +37,7 @@ from nmt.search.lengths import (
     most_probable,
 )
 from nmt.search.steps import Active, Candidates, Ended, Fed, SearchObserver, SearchStep
-from nmt.search.topk import best_candidates, without
+from nmt.search.topk import best_candidates, best_words, without
 
 # propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
 Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -115,7 +115,7 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
         ValueError, FloatingPointError: as in `beam_search`.
     """
     options = replace(options, beam=1, nbest=1, length_normalisation=0.0)
-    propose = partial(best_candidates, count=1, scores=model.scores)
+    propose = partial(best_words, scores=model.scores)
     nbests = beam_search(model, parameters, sources, options, limits, propose=propose)
     return [hypotheses[0] for hypotheses in nbests]
 

@@ -192,13 +192,19 @@ def best_candidates(logits: Array, log_probabilities: np.ndarray, count: int,
     # Relative to the sentence's best, so that float32 logits are not added to ever larger sums.
     best = log_probabilities[:, :1]
     relative = backend.to_device((log_probabilities - best).astype(logits.dtype))  # (B, K)
-    greedy = K == count == 1  # needs no blocks
-    maxima = logits.max(axis=1)[:, None] if greedy else block_maxima(logits)
+    maxima = block_maxima(logits)
     largest = maxima.max(axis=1)
     normaliser = (0.0 * largest if scores else log_sum_exp(logits, largest)).reshape(B, K)
-    if greedy:
-        values, flat = maxima + (relative - normaliser), logits.argmax(axis=1)[:, None]
-    else:
-        values, flat = top_candidates(logits, maxima, relative - normaliser, count)
+    values, flat = top_candidates(logits, maxima, relative - normaliser, count)
     values = values + 0.0 * normaliser.sum(axis=1, keepdims=True)  # adds 0, or NaN, which is found
     return best + backend.to_host(values), backend.to_host(flat)
+
+
+def best_words(logits: Array, log_probabilities: np.ndarray,
+               scores: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """As `best_candidates`, the most probable word of sentences of one hypothesis each, which needs
+    no blocks: logits (B, V), log_probabilities and results (B, 1)."""
+    largest = logits.max(axis=1)
+    log_p = largest - (0.0 * largest if scores else log_sum_exp(logits, largest))  # 0.0 keeps NaN
+    return (log_probabilities + backend.to_host(log_p)[:, None],
+            backend.to_host(logits.argmax(axis=1))[:, None])

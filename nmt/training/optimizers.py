@@ -99,8 +99,7 @@ class Optimizer(ABC):
         for name, gradient in gradients.items():
             p = _parameter_of(parameters, name, gradient)
             if name not in self._state:
-                zeros = array_module(p).zeros
-                self._state[name] = tuple(zeros(p.shape, dtype=p.dtype) for _ in self.state_names)
+                self._state[name] = tuple(xp.zeros(p.shape, p.dtype) for _ in self.state_names)
             self._t[name] += 1
             arrays, t = (p, *self._state[name]), self._t[name]
             if isinstance(gradient, RowGradient):

@@ -40,7 +40,8 @@ def test_local_p_jumps_where_its_position_passes_an_integer(D):
     _, states, parameters, _ = make(variant, (7,))
     parameters["attention.W_p"] = np.eye(H)
     parameters["attention.v_p"] = np.array([1.0, 0.0, 0.0])
-    memory = memory_forward(states, None, variant, parameters, "attention")
+    memory = memory_forward(states, np.full(states.shape[1], len(states)), variant, parameters,
+                            "attention")
 
     def at(p):
         """The alignment with p_t = p, by the h_t that predicts it."""

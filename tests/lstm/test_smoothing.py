@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from literal import DTYPES, assert_close, draw
@@ -14,8 +16,8 @@ from lstm.prediction import (
     output_backward,
     output_forward,
     prediction_backward,
-    prediction_forward,
 )
+from lstm.smoothing import smoothed_prediction_forward
 
 V, H, EPS = 9, 4, 0.1
 
@@ -26,7 +28,7 @@ def test_the_kernel_is_the_derivation(dtype, bias):
     rng, N = np.random.default_rng(1), CHUNK + 3
     h, W_hy, targets = draw(rng, (N, H), dtype), draw(rng, (V, H), dtype), rng.integers(0, V, N)
     b = draw(rng, V, dtype) if bias else None
-    loss, cache = prediction_forward(h, targets, W_hy, b, smoothing=EPS)
+    loss, cache = smoothed_prediction_forward(h, targets, W_hy, b, smoothing=EPS)
     dh, dW_hy, db = prediction_backward(cache)
     column = 0.0 if b is None else b[:, None]
     predictions = [(int(y), row[:, None],
@@ -68,7 +70,7 @@ def test_pytorch_spreads_the_same_share():
     theirs = torch.nn.functional.cross_entropy(s, torch.tensor(targets), reduction="sum",
                                                label_smoothing=EPS)
     theirs.backward()
-    loss, cache = prediction_forward(h, targets, W_hy, b, smoothing=EPS)
+    loss, cache = smoothed_prediction_forward(h, targets, W_hy, b, smoothing=EPS)
     assert_close(loss, theirs.item())
     np.testing.assert_allclose(cache.ds, s.grad.numpy(), rtol=1e-12, atol=1e-15)
 
@@ -79,13 +81,15 @@ def test_a_padded_batch_by_complex_step_and_without_a_share():
     targets = rng.integers(0, V, (5, 2))
 
     def forward(v, smoothing=0.3):
-        return output_forward("out", v, v["h"], targets, lengths, Workspace(), smoothing=smoothing)
+        return output_forward("out", v, v["h"], targets, lengths, Workspace(),
+                              predict=partial(smoothed_prediction_forward, smoothing=smoothing))
 
     def backward(d, cache):
         dh, gradients = output_backward(cache, Workspace())
         return {name: d * gradient for name, gradient in ({"h": dh} | gradients).items()}
 
     check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
-    plain, cache = forward(inputs, 0.0)
+    plain, cache = output_forward("out", inputs, inputs["h"], targets, lengths, Workspace())
     assert plain is cache.prediction.nll
+    assert_close(forward(inputs, 0.0)[0], plain)
     assert_close(forward(inputs)[1].prediction.nll, plain)

@@ -105,6 +105,7 @@ class DeepOutput:
     """The head of RNNsearch: t_i from s, E y_{i-1} and c_i, then the softmax of W_o t_i."""
 
     reads = frozenset({"states", "words", "contexts"})
+    mask_widths: Mapping[str, int] = {}
     matrix = "W_o"  # name of the prediction's matrix
 
     def __init__(self, config: RNNSearchConfig, target_size: int, workspace: Workspace) -> None:
@@ -117,10 +118,6 @@ class DeepOutput:
             "output", config.layer, config.layer_size,
             (config.hidden_size, config.embedding_size, config.encoder.width), self.target_size,
             config.biases, config.output_bias, config.scheme)
-
-    def mask_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
-        """None: the head has no dropout."""
-        return {}
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise:
         """The words sampled for the batch."""

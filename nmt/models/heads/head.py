@@ -35,13 +35,10 @@ class Head(Protocol):
     """Predicts the target words from a `Decoded`. A head holds no parameters."""
 
     reads: frozenset[str]  # fields of `Decoded`
+    mask_widths: Mapping[str, int]  # by site, the width of each of its dropout masks (T, B, width)
 
     def weights(self) -> dict[str, Weight]:
         """The parameters by name."""
-        ...
-
-    def mask_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
-        """The shapes of the dropout masks, by site."""
         ...
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise:

@@ -38,6 +38,7 @@ class Softmax:
     """The head of Luong's translator."""
 
     reads = frozenset({"h_tilde"})
+    mask_widths: Mapping[str, int] = {}
 
     def __init__(self, config: ModelConfig, target_size: int, workspace: Workspace) -> None:
         self.config, self.target_size, self.workspace = config, target_size, workspace
@@ -47,10 +48,6 @@ class Softmax:
         config = self.config
         return output_weights("output", config.hidden_size, self.target_size, config.output_bias,
                               config.scheme)
-
-    def mask_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
-        """None: the head has no dropout."""
-        return {}
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise:
         """None: it draws nothing."""

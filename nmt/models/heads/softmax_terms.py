@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +25,11 @@ from lstm.prediction import (
     Bias,
     OutputCache,
     bias_backward,
+    bias_of_rows,
     output_backward,
     output_forward,
     output_step,
+    prediction_forward,
 )
 from lstm.sampled import SITE, SampledCache, sample_of, sampled_backward, sampled_forward
 from nmt.data.batches import Batch, Side
@@ -88,6 +91,8 @@ class SoftmaxWithTerms(Softmax):
         self.reverse_source = reverse_source
         terms = {"alignment", "source"} if config.lexical else {"alignment"} if lexicon else set()
         self.reads = frozenset({"h_tilde", *terms})
+        if config.lexical:
+            self.mask_widths = {LEXICAL_SITE: config.embedding_size}       # of h^l
 
     def weights(self) -> dict[str, Weight]:
         """The weights of the softmax, and of the lexical module."""
@@ -96,12 +101,6 @@ class SoftmaxWithTerms(Softmax):
             weights |= lexical_weights("lexical", config.embedding_size, self.target_size,
                                        config.scheme)
         return weights
-
-    def mask_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
-        """The mask of the lexical module's h^l."""
-        if not self.config.lexical:
-            return {}
-        return {LEXICAL_SITE: (*batch.target_in.shape, self.config.embedding_size)}
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise:
         """The words sampled for the batch."""
@@ -124,11 +123,12 @@ class SoftmaxWithTerms(Softmax):
         if self.lexicon is not None:
             words, p = self._entries(batch.sources, h)
             values, lexicon = lexicon_forward(decoded.alignment, p, self.epsilon)
-            bias = Bias(words, values)
+            bias = bias_of_rows(Bias(words, values), batch.target.lengths)
         arguments = ("output", parameters, h, batch.target_out, batch.target.lengths,
                      self.workspace)
+        predict = partial(prediction_forward, bias=bias)
         loss, output = (sampled_forward(*arguments, noise[SITE]) if SITE in noise
-                        else output_forward(*arguments, bias=bias))
+                        else output_forward(*arguments, predict=predict))
         return loss, TermsCache(Losses(loss), output, length, lexical, lexicon)
 
     def backward(self, cache: TermsCache) -> tuple[Decoded, Gradients]:

@@ -47,7 +47,7 @@ def run(unit, a, pad=None):
     """A step forward as a layer runs it, in memory full of garbage."""
     cell, dtype = CELLS[unit], a.x.dtype
     now = tuple(garbage(B, H, dtype=dtype) for _ in a.state)
-    saved = garbage(B, cell.saves * H, dtype=dtype) if cell.saves else None
+    saved = garbage(B, cell.saves * H, dtype=dtype)
     u = a.x @ a.W[:, :E].T
     step = Step(u, a.state, now, saved, garbage(*u.shape, dtype=dtype))
     cell.forward(step, a.b, a.W[:, E:].T)

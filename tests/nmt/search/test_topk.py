@@ -7,6 +7,7 @@ from nmt.search.topk import (
     BLOCK,
     CHUNK,
     best_candidates,
+    best_words,
     block_maxima,
     log_sum_exp,
     top_candidates,
@@ -125,7 +126,7 @@ def test_greedy_is_the_first_of_more(V, dtype, levels):
     logits = logits.astype(dtype)
     logits[4, V // 2] = np.nan
     sums = rng.normal(size=(5, 1))
-    got, flat = best_candidates(logits, sums, 1)
+    got, flat = best_words(logits, sums)
     more, flats = best_candidates(logits, sums, 2)
     np.testing.assert_array_equal(got[:4], more[:4, :1])
     np.testing.assert_array_equal(flat[:4], flats[:4, :1])

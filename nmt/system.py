@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,6 +45,7 @@ from nmt.training.accuracy import loss_cost
 from nmt.training.finite import naming_overflow
 from nmt.translation import Translation, WordVectors
 
+Search = Callable[..., list[list[Hypothesis]]]  # (model, parameters, sources, options)
 PROGRESS = "translating, batches"
 FEWER = "a smaller evaluate.batch_size, or beam, needs less"
 
@@ -151,7 +152,7 @@ class System(Texts):
     def translate(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions,
         observer: SearchObserver | None = None, restriction: Restriction | None = None,
-        jobs: int = 1, prefix: Sequence[str] = (),
+        jobs: int = 1, prefix: Sequence[str] = (), search: Search | None = None,
     ) -> list[list[Translation]]:
         """Translate sentences of words by beam search; the n-best list of each, best score first.
 
@@ -162,13 +163,37 @@ class System(Texts):
         observer: is told of each step of each batch's search, except with `every_beam`.
         restriction: for example a `Shortlist`, or valid trees only. jobs: how many processes share
         the batches; the batches are the same for any number. prefix: the words that each
-        translation begins with; not with a restriction. Raises UserError as `prefix_ids`.
+        translation begins with; not with a restriction. search: called as `beam_search`, in place
+        of a beam search. A hybrid model spells its unknown words. Raises UserError as `prefix_ids`,
+        and for options that the model does not have.
         """
         if prefix:
             restriction, options = self._beginning(prefix, options)
-        find = partial(every_beam_search, options=options) if options.every_beam else \
-            partial(beam_search, options=options, observer=observer)
-        return self._search(sentences, find, options, restriction, jobs)
+        if search is None:
+            search = every_beam_search if options.every_beam else \
+                partial(beam_search, observer=observer)
+        find = partial(search, options=options)
+        check_lengths_searched(self.recipe.model, options.lengths)
+        if options.minimum_length and self.model.counts_down:
+            raise UserError("search.minimum_length: expected 0 with a model that counts down, got "
+                            f"{options.minimum_length}")
+        results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
+        batches = self._by_length(sentences)
+        blocks = [[sentences[i] for i in places] for places in batches]
+        finds = [restriction.limited(find, block) if restriction else find for block in blocks]
+        largest = max(map(len, blocks), default=0) * options.beam * options.lengths
+        parameters = for_search(self.parameters, largest)
+        nbests: list[list[list[Translation]]] = []
+        if min(jobs, len(batches)) > 1:
+            nbests = map_in_processes(
+                lambda k: self._nbests(blocks[k], finds[k], parameters, options), len(batches),
+                jobs, PROGRESS)
+        else:
+            for block, find_of_block in zip(counted(blocks, PROGRESS), finds, strict=True):
+                nbests.append(self._nbests(block, find_of_block, parameters, options))
+        for place, translations in zip(chain(*batches), chain(*nbests), strict=True):
+            results[place] = translations
+        return self._spelled(sentences, results, options) if "target" in self.spellings else results
 
     def sample(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,
@@ -177,15 +202,14 @@ class System(Texts):
     ) -> list[list[Translation]]:
         """As `translate`, but each translation is drawn from softmax(logits / temperature). With
         several draws, it is the most probable of them."""
-        if prefix:
-            restriction, options = self._beginning(prefix, options)
 
-        def find(model: Model, parameters: dict[str, Array],
-                 sources: tuple[Side, ...]) -> list[list[Hypothesis]]:
+        def search(model: Model, parameters: dict[str, Array], sources: tuple[Side, ...],
+                   options: SearchOptions) -> list[list[Hypothesis]]:
             drawn = best_of_draws(model, parameters, sources, options, temperature, rng, draws)
             return [[hypothesis] for hypothesis in drawn]
 
-        return self._search(sentences, find, options, restriction)
+        return self.translate(sentences, options, restriction=restriction, prefix=prefix,
+                              search=search)
 
     def _beginning(
         self, prefix: Sequence[str], options: SearchOptions
@@ -277,34 +301,6 @@ class System(Texts):
                                    replacement.dictionary)
         return self.detokenise(self.target.whole(replaced))
 
-    def _search(
-        self, sentences: Sequence[Sequence[str]],
-        find: Find, options: SearchOptions, restriction: Restriction | None = None, jobs: int = 1,
-    ) -> list[list[Translation]]:
-        """Run `find` over batches of similar length. The results are in the order of the sentences;
-        a hybrid model has spelled its unknown words."""
-        check_lengths_searched(self.recipe.model, options.lengths)
-        if options.minimum_length and self.model.counts_down:
-            raise UserError("search.minimum_length: expected 0 with a model that counts down, got "
-                            f"{options.minimum_length}")
-        results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
-        batches = self._by_length(sentences)
-        blocks = [[sentences[i] for i in places] for places in batches]
-        finds = [restriction.limited(find, block) if restriction else find for block in blocks]
-        largest = max(map(len, blocks), default=0) * options.beam * options.lengths
-        parameters = for_search(self.parameters, largest)
-        nbests: list[list[list[Translation]]] = []
-        if min(jobs, len(batches)) > 1:
-            nbests = map_in_processes(
-                lambda k: self._nbests(blocks[k], finds[k], parameters, options), len(batches),
-                jobs, PROGRESS)
-        else:
-            for block, find_of_block in zip(counted(blocks, PROGRESS), finds, strict=True):
-                nbests.append(self._nbests(block, find_of_block, parameters, options))
-        for place, translations in zip(chain(*batches), chain(*nbests), strict=True):
-            results[place] = translations
-        return self._spelled(sentences, results, options) if "target" in self.spellings else results
-
     def _nbests(
         self, sentences: list[Sequence[str]], find: Find, parameters: Mapping[str, Array],
         options: SearchOptions,
@@ -383,8 +379,10 @@ class System(Texts):
                            hypothesis.finished, steps, beam=hypothesis.beam)
 
 
-def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions) -> Score:
-    """BLEU of the system on an evaluation set, with the recipe's tokenisation."""
-    nbests = system.translate(evaluation.sources, replace(options, nbest=1))
+def score_bleu(
+    system: System, evaluation: EvaluationSet, nbests: Sequence[Sequence[Translation]]
+) -> Score:
+    """BLEU of the system's best translations of an evaluation set, with the recipe's tokenisation.
+    """
     return bleu([system.text(nbest[0]) for nbest in nbests], evaluation.references,
                 system.recipe.evaluate.bleu_tokenize)

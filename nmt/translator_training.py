@@ -31,7 +31,6 @@ from nmt.data.word_files import read_words
 from nmt.models.contract import character_tables
 from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
-from nmt.search.interface import SearchOptions
 from nmt.system import System, score_bleu
 from nmt.training.progress import Observer, Sample
 from nmt.training.transfer import SAME, Parent, embed, start_from
@@ -268,21 +267,24 @@ class Validation:
         scores = system.perplexities(self._dev.pairs)
         greedy = replace(recipe.search, beam=1, nbest=1, length_normalisation=0.0)
         if recipe.evaluate.bleu:
-            scores["bleu"] = score_bleu(system, self._dev, greedy).score
+            nbests = system.translate(self._dev.sources, greedy)
+            scores["bleu"] = score_bleu(system, self._dev, nbests).score
         if self._observer is not None and recipe.evaluate.samples:
-            self._observer.on_samples(samples(system, self._dev, greedy))
+            references = some_references(self._dev, recipe.evaluate.samples)
+            nbests, written = system.translate(list(references), greedy), tokenisers(recipe.data)[0]
+            self._observer.on_samples([
+                Sample(" | ".join(map(written.detokenise, parts(words))), system.text(nbest[0]),
+                       reference)
+                for (words, reference), nbest in zip(references.items(), nbests, strict=True)])
         return scores
 
 
-def samples(system: System, dev: EvaluationSet, search: SearchOptions) -> list[Sample]:
-    """The first `evaluate.samples` sentences of the dev set that differ and have a reference."""
+def some_references(dev: EvaluationSet, count: int) -> dict[tuple[str, ...], str]:
+    """The first `count` sources of the dev set that differ and have a reference, and this."""
     references: dict[tuple[str, ...], str] = {}
     for words, reference in zip(dev.sources, dev.references, strict=True):
-        if len(references) == system.recipe.evaluate.samples:
+        if len(references) == count:
             break
         if words and reference:
             references.setdefault(tuple(words), reference)
-    nbests = system.translate(list(references), search)
-    written = tokenisers(system.recipe.data)[0].detokenise
-    return [Sample(" | ".join(map(written, parts(words))), system.text(nbest[0]), reference)
-            for (words, reference), nbest in zip(references.items(), nbests, strict=True)]
+    return references

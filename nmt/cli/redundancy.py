@@ -123,8 +123,9 @@ def _measure(sets: Sets, options: argparse.Namespace, bleu: bool = True) -> Meas
         chosen: EvaluationSet = sets.evaluation
         scores = {"perplexity": system.perplexity(chosen.pairs)}
         if bleu and not options.no_bleu:
-            search = replace(system.recipe.search, beam=options.beam)
-            scores["bleu"] = score_bleu(system, chosen, search).score
+            search = replace(system.recipe.search, beam=options.beam, nbest=1)
+            nbests = system.translate(chosen.sources, search)
+            scores["bleu"] = score_bleu(system, chosen, nbests).score
         return scores
 
     return measure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,9 +153,10 @@ def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
 
 def _test_scores(system: System, test: EvaluationSet) -> str:
     """The scores of a test set."""
-    search = system.recipe.search
-    return (f"test, best checkpoint: {score_bleu(system, test, search).as_text('BLEU')}, beam "
-            f"{search.beam}, {_perplexities(system.perplexities(test.pairs))}")
+    search = replace(system.recipe.search, nbest=1)
+    score = score_bleu(system, test, system.translate(test.sources, search))
+    return (f"test, best checkpoint: {score.as_text('BLEU')}, beam {search.beam}, "
+            f"{_perplexities(system.perplexities(test.pairs))}")
 
 
 def _perplexities(perplexities: dict[str, float]) -> str:

@@ -136,7 +136,10 @@ class Hybrid(Translator):
         `target_out`, sentence by sentence.
         """
         assert isinstance(self.head, Spelling)
-        decoded, _ = self._decode(parameters, batch, self._read(parameters, batch.sources, {}), {})
+        read = self._read(parameters, batch.sources, {})
+        decoded, _ = self._decoder.forward(
+            "decoder", parameters, batch.target_in, read.initial, read.memory, self.target, {},
+            self.workspace, self.head.reads)
         b, t = np.nonzero(unknown_steps(batch.target_out, batch.target.lengths).T)
         seeds = self.head.seeds(parameters, decoded, t * batch.target_out.shape[1] + b).seeds
         return Speller(SPELLER, self.head.stack), first_states(self.head.stack, seeds)

@@ -104,8 +104,8 @@ def input_feeding_forward(
         x *= x_mask
     xp, (T, B, _), H = array_module(x), x.shape, stack.hidden_size
     fed = workspace.empty(xp, (T + 1, B, H), x.dtype)
-    joined = workspace.empty(xp, (T, B, memory.width + H), x.dtype)
     W_c, mask = parameters[f"{memory.prefix}.W_c"], noise.get(f"{prefix}.joined")
+    joined = workspace.empty(xp, (T, B, W_c.shape[1]), x.dtype)
     attention = Attention(memory, W_c, mask, joined)
     _, feeding = feeding_forward(
         x, initial, partial(feed_h_tilde, attention), fed, prefix, stack, parameters,
@@ -132,7 +132,8 @@ def input_feeding_backward(
     d_fed = workspace.empty(xp, (T + 1, B, H), dtype)
     d_fed[0] = 0.0
     d_fed[1:] = d.h_tilde
-    da, dc = (workspace.empty(xp, (T, B, width), dtype) for width in (H, memory.width))
+    He = attention.joined.shape[2] - H
+    da, dc = workspace.empty(xp, (T, B, H), dtype), workspace.empty(xp, (T, B, He), dtype)
     sums = memory.accumulators()
     d_attention = AttentionGradient(d.joined, d.alignment, sums, da, dc)
     dx, d_initial, d_attended, gradients = feeding_backward(

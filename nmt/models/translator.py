@@ -185,18 +185,12 @@ class Translator(Model):
         """
         noise = noise or {}
         read = self._read(parameters, batch.sources, noise)
-        decoded, decoder = self._decode(parameters, batch, read, noise)
-        loss, head = self.head.forward(parameters, decoded, batch, noise)
-        return loss, TranslatorCache(read, decoder, head, head.losses)
-
-    def _decode(
-        self, parameters: Mapping[str, Array], batch: Batch, read: Read, noise: Noise
-    ) -> tuple[Decoded, Any]:
-        """The decoder's output for the head, and the decoder's cache."""
-        decoded, cache = self._decoder.forward(
+        decoded, decoder = self._decoder.forward(
             "decoder", parameters, batch.target_in, read.initial, read.memory, self.target, noise,
             self.workspace, self.head.reads)
-        return decoded._replace(source=read.source), cache
+        decoded = decoded._replace(source=read.source)
+        loss, head = self.head.forward(parameters, decoded, batch, noise)
+        return loss, TranslatorCache(read, decoder, head, head.losses)
 
     def backward(self, cache: TranslatorCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and

@@ -128,7 +128,10 @@ class Trainer:
                 self._log_window()
             self._reports.batch(len(keys))
             if options.evaluate_every and counters.step % options.evaluate_every == 0:
-                self._evaluate_within()
+                state.meter.stop()
+                self._reports.evaluation(*self._evaluate(counters.epoch - 1))
+                self._save_last()
+                state.meter.start()
                 if state.is_enough():
                     return False
             elif options.checkpoint_every and counters.step % options.checkpoint_every == 0:
@@ -164,13 +167,6 @@ class Trainer:
         if not self.state.meter.finite:
             self._fail(self.counters.step, {})
         self._reports.window(facts, self.parameters)
-
-    def _evaluate_within(self) -> None:
-        """Evaluate within an epoch, and save what a resume needs."""
-        self.state.meter.stop()
-        self._reports.evaluation(*self._evaluate(self.counters.epoch - 1))
-        self._save_last()
-        self.state.meter.start()
 
     def _end_epoch(self) -> None:
         """Evaluate, unless evaluations are by updates; end the schedule's epoch, log, and write

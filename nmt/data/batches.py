@@ -41,6 +41,16 @@ class Side:
     characters: tuple[Spelled, ...] = ()
     factors: np.ndarray | None = None  # (F, S, B) int64, for a model that reads factors
 
+    def __post_init__(self) -> None:
+        """Raise ValueError unless ids are (S, B) and lengths (B,) in 0 .. S."""
+        if self.ids.ndim != 2:
+            raise ValueError(f"ids: expected shape (S, B), got {self.ids.shape}")
+        (S, B), lengths = self.ids.shape, self.lengths
+        if lengths.shape != (B,):
+            raise ValueError(f"lengths: expected shape ({B},), got {lengths.shape}")
+        if B and not 0 <= lengths.min() <= lengths.max() <= S:
+            raise ValueError(f"lengths: expected values in 0 .. {S}, got {lengths}")
+
 
 @dataclass(frozen=True)
 class Batch:

@@ -47,6 +47,17 @@ def test_what_is_read_and_what_is_predicted_are_one_array() -> None:
     assert batch.target_in.base is batch.target_out.base is batch.target.ids.base
 
 
+@pytest.mark.parametrize("ids, lengths, message", [
+    (np.zeros(4), np.ones(4), r"ids: expected shape \(S, B\), got \(4,\)"),
+    (np.zeros((4, 2)), np.ones(3), r"lengths: expected shape \(2,\), got \(3,\)"),
+    (np.zeros((4, 2)), np.array([1, 5]), r"lengths: expected values in 0 \.\. 4, got \[1 5\]"),
+    (np.zeros((4, 2)), np.array([-1, 4]), r"lengths: expected values in 0 \.\. 4, got"),
+])
+def test_a_side_with_wrong_shapes_or_lengths_is_refused(ids, lengths, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        Side(ids, lengths)
+
+
 @pytest.mark.parametrize("value", [
     Side(np.zeros((1, 1)), np.ones(1)), make_batch(PAIRS, [0], False)])
 def test_batches_and_sides_are_not_written_to(value) -> None:

@@ -69,9 +69,6 @@ EQUIVALENTS: dict[str, str] = {
         "a state has one array beside h, or none",
     "lstm.cells.clipping.clip_elements: array_module(d).clip(d, -limit, limit, out=d) -> "
     "array_module(d).clip(-limit, d, limit, out=d)": "the function is symmetric in its arguments",
-    "lstm.recurrent.recurrent_backward: clip is None and padding[t] is None -> False":
-        "only the speed differs",
-    "lstm.recurrent.make_steps: cell.saves": "the cell does not use the buffer",
     "lstm.sampled.sampled_backward: full[rows] = db": "adds to an array that is zero",
     "lstm.stack.stack_backward: layer -> layer - 1 (3)":
         "either all layers have a mask, or none has",
@@ -85,7 +82,6 @@ EQUIVALENTS: dict[str, str] = {
         "without groups of words there are no gradients to add",
     "nmt.models.encoder.encoder_backward: factors -> True":
         "without factors there are no gradients to add",
-    "nmt.models.feeding.feeding_backward: stack.clip is None -> False": "only the speed differs",
     "nmt.models.feeding.feeding_backward: stack.residual and layer and (d_out is not None) -> "
     "stack.residual and layer": "the top state of every step has a gradient",
     "nmt.models.input_feeding.input_feeding_backward: d_fed[0] = 0.0":

@@ -117,18 +117,6 @@ def run(
     return float(loss), to_old(model.backward(cache), parameters)
 
 
-class Given(Batch):
-    """A piece of streams whose stored targets are not the inputs one further: ids (2, T, B)."""
-
-    @property
-    def target_in(self) -> np.ndarray:
-        return self.target.ids[0]
-
-    @property
-    def target_out(self) -> np.ndarray:
-        return self.target.ids[1]
-
-
 def noise(model: Any, batch: Batch) -> Noise | None:
     """The dropout masks of a batch."""
     return model.noise(batch, np.random.default_rng(MASKS), "float64")
@@ -143,7 +131,8 @@ def run_stream(
     before = draws.states(config.layers, CELLS[config.unit].states, inputs.shape[1],
                           config.hidden_size)
     T, B = inputs.shape
-    made = Given((), Side(np.stack([inputs, targets]), np.full(B, T)), np.arange(B), before)
+    target = Side(np.concatenate([inputs[:1], targets]), np.full(B, T))
+    made = Batch((), target, np.arange(B), before, read=inputs)
     loss, cache = model.loss(to_new(parameters), made, noise(model, made))
     last = {f"last.{layer}.{k}": np.array(array) for layer, state in enumerate(cache.state)
             for k, array in enumerate(state)}

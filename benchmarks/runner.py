@@ -159,8 +159,8 @@ def parse(
     if options.output is None:
         for option, value in vars(options).items():
             if option not in (*FREE, *benchmark.free) and value != parser.get_default(option):
-                raise UserError(f"--{option}: expected --output DIR beside it, so that the record "
-                                "of the usual run stays; got none")
+                raise UserError(f"--{option}: needs --output DIR, so that the record of the usual "
+                                "run stays")
     options.output = options.output or RESULTS
     if options.quick:
         vars(options).update({"seconds": 0.01} | dict(benchmark.quick))

@@ -58,7 +58,7 @@ def check_sample(config: Any) -> None:
         raise ValueError(f"sample_weights: expected {' or '.join(SAMPLE_WEIGHTS)}, got "
                          f"{config.sample_weights!r}")
     if config.target_sample is None and config.sample_weights != INVERSE:
-        raise ValueError("sample_weights: expected target_sample beside it, got null")
+        raise ValueError("sample_weights: needs target_sample, which is null")
 
 
 def sample_of(

@@ -74,7 +74,7 @@ def run_align(options: argparse.Namespace) -> None:
         links = _links_of_files(pairs, options)
     elif options.symmetrise is not None or options.lexicon is not None:
         name = "--lexicon" if options.lexicon is not None else "--symmetrise"
-        raise UserError(f"{name}: expected --method beside it, got --model")
+        raise UserError(f"{name}: needs --method, got --model")
     else:
         pairs, links = _forced(options, "nmt align")
     if options.tokens is not None:
@@ -96,11 +96,11 @@ def _both_directions(
     """The links of both directions. Also writes the lexicon, if asked for."""
     least = LEAST if options.least is None else options.least
     if options.least is not None and not options.lexicon:
-        raise UserError("--least: expected --lexicon beside it, got none")
+        raise UserError("--least: needs --lexicon")
     if options.method == "eflomal":
         if options.lexicon is not None:
-            raise UserError("--lexicon: expected --method model1 or hmm, whose probabilities these "
-                            "are, got eflomal")
+            raise UserError("--lexicon: needs --method model1 or hmm, got eflomal, which has no "
+                            "probabilities")
         with progress.busy("eflomal"):
             return align_by_eflomal(sources, targets)
     with progress.told("EM, iterations") as tell:
@@ -147,7 +147,7 @@ def run_dictionary(options: argparse.Namespace) -> None:
     if (options.links is None) == (options.model is None):
         raise UserError("expected --links FILE or --model DIR, got both or neither")
     if options.tokens is not None and options.links is None:
-        raise UserError("--tokens: expected --links beside it, which count them, got --model")
+        raise UserError("--tokens: needs --links, which count them, got --model")
     links: Sequence[Sequence[Link]]
     if options.links is not None:
         pairs = read_tokens(options.tokens) if options.tokens is not None else \

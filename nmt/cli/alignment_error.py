@@ -94,10 +94,10 @@ def sizes_of(pairs: Sequence[Pair]) -> list[Sizes]:
 def _sizes(options: argparse.Namespace) -> Sequence[Sizes | None]:
     """The numbers of words in each pair; None for each pair if the sentences are not given."""
     if (options.source is None) != (options.target is None):
-        raise UserError("expected --source and --target together, got one of them")
+        raise UserError("--source and --target: each needs the other")
     if options.tokens is not None:
         if options.source is not None:
-            raise UserError("--tokens: expected no --source and --target beside it")
+            raise UserError("--tokens: cannot be used with --source and --target")
         return sizes_of(read_tokens(options.tokens))
     if options.source is None:
         return [None] * number_of_pairs(options.gold, options.links)

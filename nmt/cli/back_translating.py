@@ -49,7 +49,7 @@ def run_back_translate(options: argparse.Namespace) -> None:
     have an empty translation, are left out of both. Both files are written at the end, or neither.
     """
     if options.sample is not None and options.beam is not None:
-        raise UserError("--sample: expected no --beam beside it")
+        raise UserError("--sample: cannot be used with --beam")
     if options.source.resolve() == options.target.resolve():
         raise UserError(f"--target: expected another file than --source, got {options.target}")
     for path in (options.source, options.target):

@@ -84,7 +84,7 @@ def _vocabulary(options: argparse.Namespace) -> Collection[str] | None:
     path, threshold = options.vocabulary, options.vocabulary_threshold
     if path is None:
         if threshold is not None:
-            raise UserError("--vocabulary-threshold: expected --vocabulary FILE beside it")
+            raise UserError("--vocabulary-threshold: needs --vocabulary FILE")
         return None
     known = set()
     for number, line in enumerate(stream_lines(path), 1):

@@ -142,7 +142,7 @@ def _restriction(
     if not options.valid_trees:
         return None
     if not options.trees:
-        raise UserError("--valid-trees: expected --trees beside it")
+        raise UserError("--valid-trees: needs --trees")
     return trees_only(subject.name, system, search_options(system, options))
 
 
@@ -150,7 +150,7 @@ def _check_beams(options: argparse.Namespace) -> None:
     """Raise UserError for an option that `--beams` ignores."""
     for option in options_given(options, "beam", "gold", "replace_unk", "restore", "rarity",
                                 "trees", "valid_trees", "without_unk"):
-        raise UserError(f"--beams: expected no {option} beside it")
+        raise UserError(f"--beams: cannot be used with {option}")
 
 
 def _evaluate_beams(

@@ -90,10 +90,10 @@ def run_tune(options: argparse.Namespace) -> None:
 def fused(system: System, options: argparse.Namespace) -> System:
     """The translator with the language model that `--lm` names, if any."""
     if (options.lm is None) != (options.lm_weight is None):
-        raise UserError("expected --lm DIR and --lm-weight BETA together, got one of them")
+        raise UserError("--lm DIR and --lm-weight BETA: each needs the other")
     if options.lm is None:
         return system
     for option in options_given(options, "sample", "sparse", "shortlist"):
-        raise UserError(f"{option}: expected no --lm beside it")
+        raise UserError(f"{option}: cannot be used with --lm")
     language = LanguageSystem.open(options.lm)
     return with_language_model(system, language, options.lm_weight, str(options.lm))

@@ -40,7 +40,7 @@ def own_values(options: argparse.Namespace) -> dict[str, str]:
     if not sets:
         return {}
     if "train" not in sets:
-        raise UserError(f"--{next(iter(sets))}: expected --train beside it")
+        raise UserError(f"--{next(iter(sets))}: needs --train")
     _check_distinct(sets)
     values = {"data.corpus": "files", "data.directory": ".", **NOTHING}
     for name, paths in sets.items():

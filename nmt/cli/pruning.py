@@ -96,12 +96,12 @@ def _training_recipe(options: argparse.Namespace) -> AnyRecipe | None:
     kind = _how(options)
     if kind is None:
         if options.overrides:
-            raise UserError(f"{options.overrides[0]}: expected --retrain or --from-scratch beside "
-                            "it: nothing else trains")
+            raise UserError(f"{options.overrides[0]}: needs --retrain or --from-scratch: nothing "
+                            "else trains")
         return None
     if options.sparse:
-        raise UserError("--sparse: expected neither --retrain nor --from-scratch beside it; prune "
-                        "their run directory by the same percent to write that")
+        raise UserError("--sparse: cannot be used with --retrain or --from-scratch; prune the "
+                        "retrained run by the same percentage instead")
     name = options.retrain or options.from_scratch
     return retraining_recipe(options.run_directory, Path(name) if name else None, kind,
                              options.overrides)

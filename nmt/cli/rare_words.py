@@ -103,12 +103,12 @@ def _check(options: argparse.Namespace) -> None:
     """Raise UserError unless the target's options are given exactly if TARGET is given."""
     if options.target is None:
         for option in options_given(options, "links", "target_vocabulary", "max_length"):
-            raise UserError(f"{option}: expected TARGET beside it, got none")
+            raise UserError(f"{option}: needs TARGET")
         return
     if options.target_vocabulary is None:
-        raise UserError("TARGET: expected --target-vocabulary N|FILE beside it, got none")
+        raise UserError("TARGET: needs --target-vocabulary N|FILE")
     if options.method != "noalign" and options.links is None:
-        raise UserError(f"--method {options.method}: expected --links FILE, got none")
+        raise UserError(f"--method {options.method}: needs --links FILE")
 
 
 def _outputs(options: argparse.Namespace) -> list[Path]:
@@ -191,7 +191,7 @@ def _source_words(options: argparse.Namespace) -> frozenset[str] | None:
     if options.method not in ("noalign", "copyable"):
         return None
     if options.source_vocabulary is None:
-        raise UserError(f"--method {options.method}: expected --source-vocabulary FILE, got none")
+        raise UserError(f"--method {options.method}: needs --source-vocabulary FILE")
     return frozenset(Vocabulary.read(options.source_vocabulary).words)
 
 

@@ -60,7 +60,7 @@ def _run(claim: Claim, options: argparse.Namespace) -> None:
     """Run a claim's script in sh, with this Python's `nmt` first on the path. Raises UserError if a
     command fails."""
     if options.output is None or (options.data is None and "$DATA" in claim.script):
-        raise UserError(f"{claim.name}: expected --data DIR and --output DIR")
+        raise UserError(f"{claim.name}: needs --data DIR and --output DIR")
     check_new(options.output)
     options.output.mkdir(parents=True)
     environment = os.environ | {

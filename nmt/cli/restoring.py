@@ -25,9 +25,9 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
 def check_restore(options: argparse.Namespace) -> None:
     """Raise UserError for `--links` without `--restore`, and for `--without-unk` with it."""
     if options.links is not None and options.restore is None:
-        raise UserError("--links: expected --restore beside it, got none")
+        raise UserError("--links: needs --restore")
     if options.without_unk and options.restore is not None:
-        raise UserError("--without-unk: expected no --restore beside it")
+        raise UserError("--without-unk: cannot be used with --restore")
 
 
 def copying_of(
@@ -48,8 +48,8 @@ def copying_of(
     if method == "noalign":
         links = None
     elif options.links is None:
-        raise UserError(f"--restore: expected --links FILE beside it, by which the references of "
-                        f"{name} are annotated, got none")
+        raise UserError(f"--restore: needs --links FILE, by which the references of {name} are "
+                        "annotated")
     else:
         links = file_links(options.links, sizes_of(pairs), options.drop_bad_links)
     return annotated(system, method, pairs, links)

@@ -70,7 +70,7 @@ def add_score(parser: argparse.ArgumentParser) -> None:
 def run_score(options: argparse.Namespace) -> None:
     """`nmt score`."""
     if (options.source is None) != (options.rarity is None):
-        raise UserError("expected --source and --rarity together, got one of them")
+        raise UserError("--source and --rarity: each needs the other")
     if len(options.references) > 1 and (options.trees or options.rarity):
         raise UserError("--trees, --rarity: expected one file of references, got "
                         f"{len(options.references)}")

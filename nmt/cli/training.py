@@ -172,7 +172,7 @@ def recipe_and_directory(kind: type[Any], options: argparse.Namespace) -> tuple[
         options.resume = options.resume.parent  # a checkpoint's path, which Ctrl-C prints
     if options.resume is not None:
         if options.recipe is not None or options.output is not None or values:
-            raise UserError("--resume: expected no recipe, no files and no --output beside it; the "
+            raise UserError("--resume: cannot be used with a recipe, files or --output; the "
                             "directory has its own recipe and is where the model goes")
         return resumable(kind, options.resume, options.overrides), options.resume
     if further := [argument for argument in options.overrides if not argument.startswith("-")]:

@@ -55,7 +55,7 @@ def transferred(recipe: R, options: argparse.Namespace) -> tuple[R, Parent | Non
     """
     if options.init is None:
         for option in options_given(options, "init_words", "freeze"):
-            raise UserError(f"{option}: expected --init beside it")
+            raise UserError(f"{option}: needs --init")
         return recipe, None
     if options.resume is not None:
         raise UserError("--init: expected none beside --resume: a run that goes on has parameters")

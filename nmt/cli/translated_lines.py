@@ -172,9 +172,9 @@ def _search_options(system: System, options: argparse.Namespace) -> SearchOption
     options that exclude each other."""
     if options.sample is not None:
         if any(options_given(options, "beam", "nbest", "every_beam")):
-            raise UserError("--sample: expected no --beam, --every-beam or --nbest beside it")
+            raise UserError("--sample: cannot be used with --beam, --every-beam or --nbest")
     elif options.draws is not None:
-        raise UserError("--draws: expected --sample beside it")
+        raise UserError("--draws: needs --sample")
     return search_options(system, options, options.nbest, options.every_beam)
 
 
@@ -183,7 +183,7 @@ def _prefix(system: System, options: argparse.Namespace) -> list[str]:
     if options.prefix is None:
         return []
     if options.shortlist is not None:
-        raise UserError("--prefix: expected no --shortlist beside it")
+        raise UserError("--prefix: cannot be used with --shortlist")
     words = tokenisers(system.recipe.data)[1].tokenise(options.prefix)
     try:
         system.prefix_ids(words)
@@ -200,10 +200,10 @@ def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
     """The shortlist of `--shortlist`; None without the option."""
     if options.shortlist is None:
         for option in options_given(options, "shortlist_check", "frequent"):
-            raise UserError(f"{option}: expected --shortlist DICTIONARY beside it")
+            raise UserError(f"{option}: needs --shortlist DICTIONARY")
         return None
     for option in options_given(options, "sparse", "sample"):
-        raise UserError(f"{option}: expected no --shortlist beside it")
+        raise UserError(f"{option}: cannot be used with --shortlist")
     if getattr(system.recipe.model, "lexicon_epsilon", None) is not None:
         raise UserError("--shortlist: expected a model without model.lexicon_epsilon, whose bias "
                         "is of all target words")
@@ -216,7 +216,7 @@ def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
 def _trees_only(system: System, search: SearchOptions, options: argparse.Namespace) -> Restriction:
     """The restriction of `--valid-trees`."""
     for option in options_given(options, "shortlist", "prefix"):
-        raise UserError(f"--valid-trees: expected no {option} beside it")
+        raise UserError(f"--valid-trees: cannot be used with {option}")
     return trees_only("--model", system, search)
 
 
@@ -233,7 +233,7 @@ def _check_alignments(options: argparse.Namespace, system: System) -> None:
     """Raise UserError if the model has no alignments, or if their files cannot be written."""
     if options.alignments is None:
         if options.tokens is not None:
-            raise UserError("--tokens: expected --alignments beside it, which count them")
+            raise UserError("--tokens: needs --alignments, which count them")
         return
     need_attention(system, "--alignments")
     check_writable(options.alignments)

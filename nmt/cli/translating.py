@@ -149,7 +149,7 @@ def _share_out(options: argparse.Namespace) -> None:
     if options.jobs == 1:
         return
     if options.sample is not None:
-        raise UserError("--jobs: expected no --sample beside it: its draws follow one another")
+        raise UserError("--jobs: cannot be used with --sample, whose draws follow one another")
     if getattr(options, "backend", "numpy") != "numpy":
         raise UserError("--jobs: expected the backend numpy, got cupy: one process fills a GPU")
     if not hasattr(options, "threads"):

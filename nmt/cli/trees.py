@@ -107,7 +107,7 @@ def run_brackets(options: argparse.Namespace) -> None:
 def score_trees(options: argparse.Namespace) -> None:
     """`nmt score --trees`."""
     if options.source is not None or options.rarity is not None:
-        raise UserError("--trees: expected no --source and no --rarity beside it")
+        raise UserError("--trees: cannot be used with --source or --rarity")
     (path,) = options.references
     parses = read_pairs_of_words(options.hypotheses, path)
     sentences = [sentence for sentence, _ in read_pairs_of_words(options.trees, path)]
@@ -127,7 +127,7 @@ def check_trees(name: str, system: System, test: TestSet, options: argparse.Name
     """Raise UserError for a system that writes no linear trees, and for a reference that is no
     linear tree."""
     if options.restore is not None:
-        raise UserError("--trees: expected no --restore beside it")
+        raise UserError("--trees: cannot be used with --restore")
     _need_trees("--trees", name, system)
     for number, (sentence, tree) in enumerate(zip(test.sources, test.targets, strict=True), 1):
         _compared(tree, tree, sentence, f"{options.target}:{number}")

@@ -198,8 +198,8 @@ def _drawn_places(data: DataConfig, paths: Sequence[Path]) -> tuple[list[int], i
     """
     for path in paths:
         if os.path.exists(path) and not os.path.isfile(path):
-            raise UserError(f"{path}: expected a regular file, or dev files beside it: what is "
-                            "drawn from it for validation has it read twice")
+            raise UserError(f"{path}: expected a regular file, because it is read twice to draw "
+                            "lines for validation; files of --dev avoid that")
     hashes = np.fromiter(map(hash, map(itemgetter(0), _streamed(paths))), np.int64)  # (N,)
     pairs = len(hashes)
     if pairs < LEAST_TO_DRAW:

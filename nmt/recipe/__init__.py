@@ -86,10 +86,10 @@ class SubwordsConfig:
         if self.more_text and not (self.learned and self.joint):
             raise ValueError("more_text: expected merges, joint ones, to learn from it, got none")
         if self.parent_codes and (self.learned or self.source_codes):
-            raise ValueError("parent_codes: expected no merges and no codes beside it, got some")
+            raise ValueError("parent_codes: cannot be used with merges or codes")
         for name in ("threshold", "dropout"):
             if getattr(self, name) > (name == "threshold") and not self.used:
-                raise ValueError(f"{name}: expected merges or codes beside it, got neither")
+                raise ValueError(f"{name}: needs merges or codes")
 
     @property
     def learned(self) -> bool:

@@ -80,8 +80,8 @@ def _values(
     values = arrays[PARAMETERS + name]
     expected = (int(mask.sum()),) if sparse else mask.shape
     if values.shape != expected:
-        raise UserError(f"{path}: mask of {name!r}: expected a parameter of shape {expected} "
-                        f"beside it, found {values.shape}")
+        raise UserError(f"{path}: mask of {name!r}: expected a parameter of shape {expected}, "
+                        f"got {values.shape}")
     if not sparse:
         if values[~mask].any():
             raise UserError(f"{path}: mask of {name!r}: expected zeros where it prunes, found "

@@ -89,7 +89,7 @@ def test_a_quick_run_writes_its_records_and_pictures(tmp_path, capsys, monkeypat
 
 @pytest.mark.parametrize("option", [["--quick"], ["--hidden", "64"], ["--seed", "2"]])
 def test_another_size_does_not_replace_the_record(option):
-    with pytest.raises(UserError, match=rf"{option[0]}: expected --output DIR beside it"):
+    with pytest.raises(UserError, match=rf"{option[0]}: needs --output DIR"):
         parse("variants", option)
     assert parse("variants", ["--only", "dot", "--seconds", "3"]).output == RESULTS
 

@@ -150,7 +150,7 @@ def test_what_no_kernel_is_called_is_refused(tmp_path, capsys):
 def test_a_part_does_not_replace_the_record(name, option, capsys):
     with pytest.raises(SystemExit, match="2"):
         suite.main([name, *option])
-    assert f"{option[0]}: expected --output DIR" in capsys.readouterr().err
+    assert f"{option[0]}: needs --output DIR" in capsys.readouterr().err
 
 
 def test_pictures_of_a_gpu_run(tmp_path):

@@ -80,7 +80,7 @@ def test_what_is_refused() -> None:
         run(np.array([1.0, 1.0, 0.0, 1.0, 1.0, 1.0]))
     for options, message in (
             ({"target_sample": 0}, "target_sample: expected at least 1, got 0"),
-            ({"sample_weights": "equal"}, "sample_weights: expected target_sample beside it"),
+            ({"sample_weights": "equal"}, "sample_weights: needs target_sample"),
             ({"target_sample": 5, "sample_weights": "x"}, "expected inverse or equal, got 'x'")):
         with pytest.raises(ValueError, match=message):
             ModelConfig(**options)

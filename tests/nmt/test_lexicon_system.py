@@ -67,13 +67,13 @@ def test_commands_that_refuse_it(corpus, capsys):
         capsys, "translate", "test.en", "--model", "run", "--shortlist", "d")
     assert "expected a model whose logits are products and a bias" in complaint(
         capsys, "logits", "steps", "test.en", "--model", "run", "--line", "1")
-    assert "--lexicon: expected --method beside it, got --model" in complaint(
+    assert "--lexicon: needs --method, got --model" in complaint(
         capsys, "align", "test.en", "test.de", "--model", "run", "--lexicon", "x")
     for p in ("-1", "1"):
         assert "--least: expected a number from 0 to below 1" in complaint(
             capsys, "align", "test.en", "test.de", "--method", "model1", "--lexicon", "x",
             "--least", p)
-    assert "--least: expected --lexicon beside it" in complaint(
+    assert "--least: needs --lexicon" in complaint(
         capsys, "align", "test.en", "test.de", "--method", "model1", "--least", "0.1")
-    assert "--lexicon: expected --method model1 or hmm" in complaint(
+    assert "--lexicon: needs --method model1 or hmm" in complaint(
         capsys, "align", "test.en", "test.de", "--method", "eflomal", "--lexicon", "x")

@@ -161,8 +161,8 @@ def test_what_cannot_be(parent, capsys) -> None:
         "the recipe's model has, got (32, 16)")
     assert "parametrize.frozen: decoder.We: expected a parameter of the model, got none; did you " \
         "mean 'decoder.W_e'?" in refused(*ours, "--freeze", "decoder.We")
-    assert refused("--freeze", "decoder.*") == "--freeze: expected --init beside it"
-    assert refused("--init-words", "random") == "--init-words: expected --init beside it"
+    assert refused("--freeze", "decoder.*") == "--freeze: needs --init"
+    assert refused("--init-words", "random") == "--init-words: needs --init"
     assert "expected a run of the architecture rnnsearch to begin with, got luong" in refused(
         *ours, "--model.architecture", "rnnsearch")
     assert refused(*ours, "--data.subwords.parent_codes", "true").startswith(

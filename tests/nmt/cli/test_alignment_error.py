@@ -114,10 +114,10 @@ def test_links_of_a_models_tokens(tmp_path, monkeypatch, capsys) -> None:
     for command, said in (
             (["aer", "links", "links", "--tokens", "odd"], "odd:1: expected source tokens, |||"),
             (["aer", "links", "links", "--tokens", "both", "--source", "raw.en", "--target",
-              "raw.de"], "--tokens: expected no --source"),
-            (["translate", "raw.en", "--model", "m", "--tokens", "x"], "expected --alignments"),
+              "raw.de"], "--tokens: cannot be used with --source"),
+            (["translate", "raw.en", "--model", "m", "--tokens", "x"], "needs --alignments"),
             (["dictionary", "raw.en", "raw.de", "d", "--model", "m", "--tokens", "both"],
-             "--tokens: expected --links")):
+             "--tokens: needs --links")):
         assert said in complaint(capsys, *command)
 
 
@@ -132,7 +132,7 @@ def test_links_of_a_models_tokens(tmp_path, monkeypatch, capsys) -> None:
      r"bad:3: link '0-5': expected a target word from 0 to 1, got 5"),
     (["2 1 1"], "--source s --target t",
      r"bad:1: link '2 1 1': expected a source word from 1 to 0, got 1"),
-    (["0-0", "", ""], "--source s", "expected --source and --target together, got one of them"),
+    (["0-0", "", ""], "--source s", "--source and --target: each needs the other"),
     (["0-0", "", ""], "--source absent --target t", "absent: cannot be read"),
 ])
 def test_bad_links(files, capsys, lines, options, message) -> None:

@@ -39,7 +39,7 @@ def test_a_pair_for_each_line(work, capsys, how) -> None:
 
 def test_both_files_or_none(work, capsys, monkeypatch) -> None:
     assert "-source, got s" in complaint(capsys, *BACK, "--target", "s")
-    assert "no --beam beside it" in complaint(capsys, *BACK, "--sample", "1", "--beam", "2")
+    assert "cannot be used with --beam" in complaint(capsys, *BACK, "--sample", "1", "--beam", "2")
     assert "none/t: expected a file in a directory" in complaint(
         capsys, *BACK, "--target", "none/t")
     Path("empty").write_text("\n\n")

@@ -139,7 +139,7 @@ def test_a_vocabulary_that_is_none(capsys, tmp_path) -> None:
     assert complaint(capsys, *apply, "--vocabulary", tmp_path / "v") == (
         f"{tmp_path}/v:2: expected a piece, a space and its count, got 'b'")
     assert complaint(capsys, *apply, "--vocabulary-threshold", "2") == (
-        "--vocabulary-threshold: expected --vocabulary FILE beside it")
+        "--vocabulary-threshold: needs --vocabulary FILE")
 
 
 def test_what_cannot_be(capsys, tmp_path) -> None:

@@ -44,9 +44,9 @@ def test_what_does_not_fit(work, capsys) -> None:
         f"other: expected a language model of the translator's {known} target words "
         "(text.vocabulary), got one of 4 other words")
     assert complaint(capsys, *text, "--lm", "same") == (
-        "expected --lm DIR and --lm-weight BETA together, got one of them")
+        "--lm DIR and --lm-weight BETA: each needs the other")
     assert complaint(capsys, *text, "--lm", "same", "--lm-weight", "1", "--sample", "1") == (
-        "--sample: expected no --lm beside it")
+        "--sample: cannot be used with --lm")
     assert "expected a language model, found a translator" in complaint(
         capsys, *text, "--lm", "model", "--lm-weight", "1")
     assert "vocabulary: expected none beside" in complaint(

@@ -63,7 +63,7 @@ def test_an_error_in_a_process_is_told_as_it_is(there, capsys, monkeypatch) -> N
 
 def test_what_cannot_be_shared_is_refused(there, capsys) -> None:
     said = complaint(capsys, "translate", "many.en", "--model", "model", "--jobs", 2, "--sample", 1)
-    assert said.startswith("--jobs: expected no --sample beside it")
+    assert said.startswith("--jobs: cannot be used with --sample")
 
 
 def test_ctrl_c_ends_all(there) -> None:

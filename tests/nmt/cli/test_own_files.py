@@ -84,11 +84,12 @@ def test_a_recipe_that_is_written_is_the_default_one() -> None:
 @pytest.mark.parametrize("arguments, said", [
     (["train", "--train", "train.en", "train.en"], "--train: expected two files of its own, got"),
     (["train", "--train", "train.en", "train.de", "--dev", "dev.en", "train.de"], "--dev: "),
-    (["train", "--dev", "dev.en", "dev.de"], "--dev: expected --train beside it"),
+    (["train", "--dev", "dev.en", "dev.de"], "--dev: needs --train"),
     (["train", "--train", "train.en", "dev.de"], "files differ in length: train.en has 80"),
     (["train", "--train", "train.en", "none.de"], "none.de: cannot be read"),
     (["train", "--train", "empty.en", "empty.de"], "at least 10 pairs to draw some from for"),
-    (["train", "--resume", "x", "--train", "train.en", "train.de"], "--resume: expected no recipe"),
+    (["train", "--resume", "x", "--train", "train.en", "train.de"], "--resume: cannot be used "
+     "with a recipe"),
     (["train", "train.en", "train.de"], "recipe: expected one YAML file, got train.en, train.de; "
      "two text files go after --train"),
     (["train", "--train", "train.en", "train.de", "--outptu", "x"],
@@ -96,7 +97,7 @@ def test_a_recipe_that_is_written_is_the_default_one() -> None:
     (["train", "--train", "train.en", "train.de", "--quick", "--seed", "3"],
      "override 'quick' is not known"),
     (["init", "train.en"], "train.en: expected a new file, found one"),
-    (["init", "new.yaml", "--test", "test.en", "test.de"], "--test: expected --train beside it"),
+    (["init", "new.yaml", "--test", "test.en", "test.de"], "--test: needs --train"),
 ])
 def test_errors_are_one_line(arguments: list[str], said: str,
                              capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,8 +78,8 @@ def test_retrain_and_from_scratch(trained, capsys):
     (["--percent", "nan"], r"argument --percent: expected a number in \[0, 100\), got 'nan'"),
     (["--percent", "half"], r"argument --percent: expected a number in \[0, 100\), got 'half'"),
     (["--percent", "5", "--scheme", "blind"], "--scheme: invalid choice: 'blind'"),
-    (["--percent", "5", "--train.epochs=2"], "--train.epochs=2: expected --retrain or --from-scr"),
-    (["--percent", "5", "--sparse", "--retrain"], "--sparse: expected neither --retrain nor"),
+    (["--percent", "5", "--train.epochs=2"], "--train.epochs=2: needs --retrain or --from-scr"),
+    (["--percent", "5", "--sparse", "--retrain"], "--sparse: cannot be used with --retrain or"),
     (["--percent", "5", "--retrain", "--model.layers=2"], "cannot train what is left with other "
                                                          "options: model.layers: was 1, now 2"),
     (["--percent", "5", "--retrain", "none.yaml"], "none.yaml: cannot be read"),

@@ -65,7 +65,7 @@ def test_what_align_refuses(files, capsys, monkeypatch) -> None:
         assert complaint(capsys, *pair, *wrong) \
             == "expected --method NAME or --model DIR, got both or neither"
     assert complaint(capsys, *pair, "--model", "m", "--symmetrise", "union") \
-        == "--symmetrise: expected --method beside it, got --model"
+        == "--symmetrise: needs --method, got --model"
     write(files / "short", "one")
     assert complaint(capsys, "align", "s", "short", "--method", "model1") \
         == "parallel files differ in length: s has 4 lines, short has 1"
@@ -184,12 +184,12 @@ def test_bad_links(files, capsys) -> None:
 def test_what_annotate_refuses(files, capsys) -> None:
     start = ["annotate", "s", "t", "--method", "posunk", "--output", "out"]
     assert complaint(capsys, *start, *SIZES) \
-        == "--method posunk: expected --links FILE, got none"
+        == "--method posunk: needs --links FILE"
     assert complaint(capsys, *start, *SIZES[:2]) \
-        == "TARGET: expected --target-vocabulary N|FILE beside it, got none"
+        == "TARGET: needs --target-vocabulary N|FILE"
     for option in (["--links", "links"], SIZES[2:], ["--max-length", 4]):
         assert complaint(capsys, "annotate", "s", *start[3:], *SIZES[:2], *option) \
-            == f"{option[0]}: expected TARGET beside it, got none"
+            == f"{option[0]}: needs TARGET"
     links = ["--links", "links"]
     assert complaint(capsys, *start, *links, "--source-vocabulary", 1, "--target-vocabulary", 4) \
         == "--source-vocabulary: expected an integer of at least 2, got '1'"
@@ -210,7 +210,7 @@ def test_what_restore_refuses(files, capsys) -> None:
         == "mt:2: expected symbols of posunk, got <p_0> of posall"
     for method in ("noalign", "copyable"):
         assert complaint(capsys, "restore", "s", "mt", "--method", method) \
-            == f"--method {method}: expected --source-vocabulary FILE, got none"
+            == f"--method {method}: needs --source-vocabulary FILE"
     write(files / "mt", "le")
     assert complaint(capsys, "restore", "s", "mt", "--method", "posunk") \
         == "parallel files differ in length: s has 4 lines, mt has 1"
@@ -263,7 +263,7 @@ def test_scores_by_rarity(files, capsys) -> None:
         assert said.splitlines()[2:] == ["BLEU 100.00 of sentences 1-100 by rarity",
                                          "BLEU 0.00 of sentences 101-120 by rarity"]
     assert complaint(capsys, *score, "--rarity", "train") \
-        == "expected --source and --rarity together, got one of them"
+        == "--source and --rarity: each needs the other"
 
 
 def test_evaluate_by_rarity(trained, capsys) -> None:

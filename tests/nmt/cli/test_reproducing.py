@@ -111,7 +111,7 @@ def test_bad_input(
     assert reproduce("reversla") == 2
     assert "did you mean 'reversal'?" in capsys.readouterr().err
     assert reproduce("reversal", "--output", tmp_path / "runs") == 2
-    assert "expected --data DIR and --output DIR" in capsys.readouterr().err
+    assert "needs --data DIR and --output DIR" in capsys.readouterr().err
     only("nmt no-such-verb\ntouch $RUNS/after")
     assert reproduce("toy", "--output", tmp_path / "failed") == 2
     assert "a command failed (exit status 2)" in capsys.readouterr().err

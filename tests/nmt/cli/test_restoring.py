@@ -121,10 +121,10 @@ def test_attention_stands_beside_annotation(capsys) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ("m-posunk --restore d", r"--restore: expected --links FILE beside it, by which the references "
-                             r"of m-posunk are annotated, got none"),
-    ("m-noalign --links dev.links", r"--links: expected --restore beside it, got none"),
-    ("m-noalign --restore --without-unk", r"--without-unk: expected no --restore beside it"),
+    ("m-posunk --restore d", r"--restore: needs --links FILE, by which the references "
+                             r"of m-posunk are annotated"),
+    ("m-noalign --links dev.links", r"--links: needs --restore"),
+    ("m-noalign --restore --without-unk", r"--without-unk: cannot be used with --restore"),
     ("m-posunk --restore d --links train.links",
      r"train.links: expected a line for each of 8 sentence pairs, found 80"),
     ("m-posunk --restore d --links far", r"far:2: link '0-77': expected a target word"),

@@ -72,8 +72,8 @@ def test_what_does_not_go_together(capsys) -> None:
     def refused(*arguments: str) -> str:
         return complaint(capsys, "translate", "test.en", "--model", "m1", *arguments)
 
-    assert refused("--frequent", "3") == "--frequent: expected --shortlist DICTIONARY beside it"
-    assert refused("--shortlist-check").startswith("--shortlist-check: expected --shortlist")
+    assert refused("--frequent", "3") == "--frequent: needs --shortlist DICTIONARY"
+    assert refused("--shortlist-check").startswith("--shortlist-check: needs --shortlist")
     assert refused("--shortlist", "one", "--sample", "1") == (
-        "--sample: expected no --shortlist beside it")
+        "--sample: cannot be used with --shortlist")
     assert "no-such" in refused("--shortlist", "no-such")

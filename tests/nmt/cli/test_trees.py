@@ -103,7 +103,7 @@ def test_trees_in_files_are_scored(parses, capsys) -> None:
 
 def test_what_cannot_be_scored_is_named(parses, tmp_path, capsys) -> None:
     arguments = ["score", "found", "gold", "--trees", "words"]
-    assert "--trees: expected no --source" in complaint(
+    assert "--trees: cannot be used with --source" in complaint(
         capsys, *arguments, "--source", "words", "--rarity", "words")
     (tmp_path / "gold").write_text(GOLD.replace("(X XX )X", "(X XX"))
     assert complaint(capsys, *arguments) == (
@@ -144,7 +144,7 @@ def test_a_model_of_trees(parses, monkeypatch, capsys, tmp_path) -> None:
     assert actual["f1_by_length"][2] == {"label": "3+", "sentences": 1, "words": 3, "f1": 80.0}
     assert (tmp_path / "out" / "f1-by-length.png").is_file()
     assert complaint(capsys, *evaluate, "--restore") == (
-        "--trees: expected no --restore beside it")
+        "--trees: cannot be used with --restore")
     (tmp_path / "gold").write_text(GOLD.replace("(X XX XX )X", "(X XX )X"))
     assert complaint(capsys, *evaluate) == (
         "gold:3: expected the symbols of a tree over 2 words, got '(X XX )X'")
@@ -171,14 +171,14 @@ def test_valid_trees_alone(parses, capsys) -> None:
 def test_what_does_not_go_with_valid_trees(parses, capsys) -> None:
     untrained_model()
     evaluate = ["evaluate", "words", "gold", "--model", "model", "--valid-trees"]
-    assert complaint(capsys, *evaluate) == "--valid-trees: expected --trees beside it"
-    assert "expected no --valid-trees beside it" in complaint(capsys, *evaluate, "--beams", "1")
+    assert complaint(capsys, *evaluate) == "--valid-trees: needs --trees"
+    assert "cannot be used with --valid-trees" in complaint(capsys, *evaluate, "--beams", "1")
     translate = ["translate", "words", "--model", "model", "--valid-trees"]
     Path("dictionary").write_text("a\tXX\n")
     assert complaint(capsys, *translate, "--shortlist", "dictionary") == (
-        "--valid-trees: expected no --shortlist beside it")
+        "--valid-trees: cannot be used with --shortlist")
     assert complaint(capsys, *translate, "--prefix", "XX") == (
-        "--valid-trees: expected no --prefix beside it")
+        "--valid-trees: cannot be used with --prefix")
 
 
 def test_a_translator_writes_no_trees(trained, capsys) -> None:

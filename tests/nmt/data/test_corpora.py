@@ -91,7 +91,7 @@ def test_long_dev_sentences_are_kept_up_to_the_limit_of_translation(directory) -
 def test_validation_pairs_are_not_drawn_from_a_pipe(directory) -> None:
     (directory / "train.en").unlink()
     os.mkfifo(directory / "train.en")
-    with pytest.raises(UserError, match=r"train\.en: expected a regular file, or dev files"):
+    with pytest.raises(UserError, match=r"train\.en: expected a regular file, because it is read"):
         load_corpus(config(directory, dev_source="", dev_target=""))
 
 

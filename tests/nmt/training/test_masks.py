@@ -78,11 +78,11 @@ def change(path, arrays=(), without=(), **header):
     (False, {"without": [W]}, r"the file has a mask of 'W' but not its parameter or shape"),
     (False, {"masks": {}}, r"the file has a mask of 'W' but not its parameter or shape"),
     (False, {"arrays": {W: np.ones((5, 3), "float32")}},
-     r"mask of 'W': expected a parameter of shape \(3, 5\) beside it, found \(5, 3\)"),
+     r"mask of 'W': expected a parameter of shape \(3, 5\), got \(5, 3\)"),
     (False, {"arrays": {W: np.ones((3, 5), "float32")}},
      r"mask of 'W': expected zeros where it prunes, found 10 weights that are not"),
     (True, {"arrays": {W: np.ones(7, "float32")}},
-     r"mask of 'W': expected a parameter of shape \(5,\) beside it, found \(7,\)"),
+     r"mask of 'W': expected a parameter of shape \(5,\), got \(7,\)"),
 ])
 def test_a_mask_that_does_not_fit_is_named(tmp_path, sparse, changes, message):
     checkpoint.save(tmp_path / "c", arrays(), {}, sparse=sparse)

@@ -61,8 +61,7 @@ def usage() -> str:
     """The benchmarks by name."""
     lines = [f"  {name:14}{about}" for name, (_, about) in ABOUT.items()]
     return "\n".join(["usage: python -m benchmarks NAME... [options]", "", *lines, "",
-                      "NAME --help lists the options of one; what has run is in "
-                      "benchmarks/results/"])
+                      "NAME --help lists a benchmark's options. benchmarks/results/ has results."])
 
 
 if __name__ == "__main__":

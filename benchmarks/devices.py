@@ -46,10 +46,10 @@ CPU = Device("cpu", "numpy", "cpu" if find_spec("torch") else None, lambda: None
 def device_options(parser: argparse.ArgumentParser) -> None:
     """Add --device and --gemm, to be given to `devices`."""
     parser.add_argument("--device", choices=("cpu", "gpu", "all", "stand-in"), default="all",
-                        help="where to run, default all there are; stand-in: the tests' one for a "
-                             "GPU, on the CPU")
+                        help="run here (default: all); stand-in runs GPU code on the CPU")
     parser.add_argument("--gemm", choices=("float32", "tf32"), default="float32",
-                        help="float32 products on the GPU, PyTorch's too; default float32")
+                        help="compute float32 products on the GPU this way, PyTorch's "
+                             "too (default: float32)")
 
 
 def devices(wanted: str, precision: str = "float32") -> list[Device]:

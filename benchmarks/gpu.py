@@ -1,4 +1,4 @@
-"""All tests and timings of a GPU, in one command of at most nine minutes.
+"""Runs all tests and timings of a GPU in at most nine minutes.
 
 First the kernels are compared with their sources, and matrix products are tested. Then training is
 timed in float32 and with TF32, beside eager PyTorch and cuDNN: a step with and without input
@@ -73,12 +73,14 @@ def main(arguments: list[str]) -> None:
     section has failed."""
     parser = PlainParser(prog="python -m benchmarks gpu", description=__doc__)
     parser.add_argument("--output", type=Path, default=None, metavar="DIR",
-                        help="records and journal, default benchmarks/results; of a rehearsal a "
-                             "directory that goes")
+                        help="write records and journal here (default: benchmarks/results; a "
+                             "rehearsal keeps nothing)")
     parser.add_argument("--total", type=above_zero, default=TOTAL, metavar="SECONDS",
-                        help=f"of all sections, default {TOTAL:g}")
-    parser.add_argument("--only", nargs="+", metavar="TEXT", help="sections whose names have it")
-    parser.add_argument("--rehearse", action="store_true", help="without a GPU, on the stand-in")
+                        help=f"end all sections after this time (default: {TOTAL:g})")
+    parser.add_argument("--only", nargs="+", metavar="TEXT",
+                        help="run the sections with this text in their names")
+    parser.add_argument("--rehearse", action="store_true",
+                        help="run without a GPU, on the tests' stand-in")
     options = parser.parse_args(arguments)
     if not TESTS.is_dir():
         raise UserError("gpu: expected a checkout, which has tests/gpu; got none")

@@ -21,7 +21,7 @@ from benchmarks.devices import CPU, Device, device_options, devices
 from benchmarks.pictures import Chart, draw_record
 from benchmarks.records import ratios, read_record, sizes_of, speeds
 from benchmarks.timing import Timing, blas_kernels, describe, environment, timed
-from nmt.console.arguments import PlainParser, above_zero, natural, positive
+from nmt.console.arguments import Help, PlainParser, above_zero, natural, positive
 from nmt.console.arguments import seconds as time_above_zero
 from nmt.console.terminal import print
 from nmt.files import write_text
@@ -123,6 +123,14 @@ def run_case(case: Case, device: Device, options: argparse.Namespace) -> Row:
     return row | dict(prepared.fields(timings))
 
 
+class HelpWithParagraphs(Help):
+    """Help whose description keeps its paragraphs."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        return "\n\n".join(fill(part, width, indent) for part in text.strip().split("\n\n"))
+
+
 def parse(
     name: str, benchmark: Benchmark, about: str | None, arguments: list[str]
 ) -> argparse.Namespace:
@@ -131,30 +139,34 @@ def parse(
     Raises UserError if a part of a benchmark, or another size of it, would overwrite its record.
     """
     parser = PlainParser(prog=f"python -m benchmarks {name}", description=about,
-                         formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true",
-                        help="tiny sizes, in seconds: to see that it runs, not how fast")
-    parser.add_argument("--seconds", type=time_above_zero, default=benchmark.seconds,
-                        help=f"that a case is timed for, about; default {benchmark.seconds:g}")
-    parser.add_argument("--output", type=Path, metavar="DIR",
-                        help="directory of the record and the picture, default benchmarks/results")
-    parser.add_argument("--only", nargs="+", metavar="TEXT", help="cases whose titles have it; "
-                        "rows of the others stay in the record")
-    parser.add_argument("--resume", action="store_true", help="leave out what the record has")
-    parser.add_argument("--go-on", action="store_true", help="after a case that failed")
-    parser.add_argument("--budget", type=above_zero, default=1e9, metavar="SECONDS",
-                        help="after so long no other case is begun")
-    parser.add_argument("--machine", type=one_word, metavar="NAME", help="a word for this machine, "
-                        "in the record's file name: its rows stand beside those of others")
-    if benchmark.gpu:
-        device_options(parser)
+                         formatter_class=HelpWithParagraphs)
     for option, default in benchmark.sizes.items():
         first = default[0] if isinstance(default, list) else default
         kind: Any = (natural if option == "seed" else positive) if isinstance(first, int) else str
         shown = " ".join(map(str, default)) if isinstance(default, list) else default
-        parser.add_argument(f"--{option}", type=kind, default=default, metavar=option[0].upper(),
+        use = "seed random numbers" if option == "seed" else "use this value"
+        metavar = "DIR" if default is None else "N" if isinstance(first, int) else "NAME"
+        parser.add_argument(f"--{option}", type=kind, default=default, metavar=metavar,
                             nargs="+" if isinstance(default, list) else None,
-                            help="needed unless --quick" if shown is None else f"default {shown}")
+                            help="read this directory, needed unless --quick" if shown is None
+                            else f"{use} (default: {shown})")
+    parser.add_argument("--quick", action="store_true",
+                        help="use tiny sizes, in seconds, to see that it runs")
+    parser.add_argument("--seconds", type=time_above_zero, default=benchmark.seconds,
+                        help=f"time each case for about this long (default: "
+                             f"{benchmark.seconds:g})")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write the record and the "
+                        "picture here (default: benchmarks/results)")
+    parser.add_argument("--only", nargs="+", metavar="TEXT", help="run the cases with this text in "
+                        "their title, and keep the record's other rows")
+    parser.add_argument("--resume", action="store_true", help="skip the cases in the record")
+    parser.add_argument("--go-on", action="store_true", help="continue after a case that fails")
+    parser.add_argument("--budget", type=above_zero, default=1e9, metavar="SECONDS",
+                        help="start no further case after this time")
+    parser.add_argument("--machine", type=one_word, metavar="NAME", help="put this word into the "
+                        "record's file name, to keep the rows of several machines")
+    if benchmark.gpu:
+        device_options(parser)
     options = parser.parse_args(arguments)
     if options.output is None:
         for option, value in vars(options).items():

@@ -1,11 +1,10 @@
-"""The figures of docs/speed.md and docs/speed-tables.md, written from the records; and their
-pictures, drawn again.
+"""Writes the figures of docs/speed.md and docs/speed-tables.md from the records, and draws their
+pictures again.
 
-`table`: the text between the two markers of each page is replaced. The rows of missing files are
-left out; GPU results that are missing are called "not run". Of the processors that a benchmark ran
-on, speed-tables.md has the newest; a GPU has rows of its own. A test compares the pages with the
-files. `redraw`: as PNG beside the files, or as SVG or PDF, which suit papers, where they are asked
-for.
+`table` replaces the text between the two markers of each page. It leaves out the rows of missing
+files, and writes "not run" for missing GPU results. speed-tables.md has the newest processor that a
+benchmark ran on; a GPU has its own rows. A test compares the pages with the files. `redraw` draws
+PNG, or SVG or PDF for papers, beside the files or into another directory.
 """
 
 from __future__ import annotations
@@ -61,10 +60,12 @@ RECIPES = "recipes", "recipes-large"
 def main(arguments: list[str]) -> None:
     """Rewrite the pages, or with --check only report whether they are up to date."""
     parser = PlainParser(prog="python -m benchmarks table", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
+    parser.add_argument("--check", action="store_true",
+                        help="change nothing, and fail if a page would change")
     parser.add_argument("--pages", type=Path, default=DOCS, metavar="DIR",
-                        help="where the pages are (default: docs)")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the files are")
+                        help="rewrite the pages here (default: docs)")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR",
+                        help="read the result files here (default: benchmarks/results)")
     options = parser.parse_args(arguments)
     records = read(options.results)
     for name, sections in PAGES.items():
@@ -84,10 +85,13 @@ def redraw(arguments: list[str]) -> None:
     """Draw every file of a directory in every format, without measuring."""
     parser = PlainParser(prog="python -m benchmarks redraw", description=__doc__)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME",
-                        help="of result files without .json (default: all)")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the files are")
-    parser.add_argument("--format", choices=("png", "svg", "pdf"), nargs="+", default=["png"])
-    parser.add_argument("--output", type=Path, metavar="DIR", help="default: beside the files")
+                        help="draw these result files, named without .json (default: all)")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR",
+                        help="read the result files here (default: benchmarks/results)")
+    parser.add_argument("--format", choices=("png", "svg", "pdf"), nargs="+", default=["png"],
+                        help="draw in these formats (default: png)")
+    parser.add_argument("--output", type=Path, metavar="DIR",
+                        help="draw into this directory (default: beside the files)")
     options = parser.parse_args(arguments)
     for stem in options.only or sorted(path.stem for path in options.results.glob("*.json")):
         record = read_record(options.results / f"{stem}.json")

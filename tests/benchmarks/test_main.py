@@ -61,10 +61,13 @@ def test_a_directory_that_cannot_be_written_is_one_line(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_each_can_say_its_options(name, capsys):
+def test_each_help_fits_on_a_screen(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as stopped:
         find(name)(["--help"])
-    assert stopped.value.code == 0 and "--" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert stopped.value.code == 0 and any("--" in line for line in lines)
+    assert len(lines) <= 50 and max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize("words, said", [

@@ -209,8 +209,8 @@ def train(
         raise UserError("recipe: expected one, or none with resume=True")
     if isinstance(recipe, Recipe):
         if changes:
-            raise UserError("overrides: expected none beside a Recipe; dataclasses.replace changes "
-                            "one")
+            raise UserError("overrides: cannot be used with a Recipe; dataclasses.replace changes "
+                            "it")
         chosen_recipe = recipe
     elif recipe is None:
         chosen_recipe = resumable(Recipe, Path(output), changes)

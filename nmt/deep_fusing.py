@@ -45,8 +45,7 @@ def fusion_recipe(
                 for name, value in model.items()}}
     for override in overrides:
         if override.startswith(("--model.", "--parametrize.")):
-            raise UserError(f"{override}: expected no override of the model, which is that of the "
-                            "two runs")
+            raise UserError(f"{override}: cannot be changed: the model is that of the two runs")
     fixed = [f"--{key}={value}" for key, value in given.items()]
     return run_recipe(Recipe, directory, [*fixed, *overrides])
 

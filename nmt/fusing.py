@@ -34,7 +34,7 @@ def check_language_model(system: System, language: LanguageSystem, name: str) ->
                         f"{len(target_words)} target words (text.vocabulary), got one of "
                         f"{len(language_words)} other {language.recipe.text.level}")
     if system.recipe.data.reverse_target:
-        raise UserError(f"{name}: expected a translator that writes from the start beside a "
+        raise UserError(f"{name}: expected a translator that writes from the first word beside a "
                         "language model, got one with data.reverse_target")
     if "target" in system.spellings:
         raise UserError(f"{name}: expected a translator of words beside a language model, got one "

@@ -53,7 +53,7 @@ VERBS = (
     Verb("dictionary", "make a dictionary for --replace-unk", "nmt.cli.aligning"),
     Verb("annotate", "mark unknown words before training", "nmt.cli.rare_words"),
     Verb("bpe", "learn, apply and undo byte pair encoding"),
-    Verb("bpe learn", "learn merges from text in words, of all files together, by subword-nmt",
+    Verb("bpe learn", "learn merges from all files together, with subword-nmt",
          "nmt.cli.bpe"),
     Verb("bpe apply", "split the words of a file or of stdin into pieces", "nmt.cli.bpe"),
     Verb("bpe join", "join the pieces of a file or of stdin", "nmt.cli.bpe"),

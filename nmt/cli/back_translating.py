@@ -51,7 +51,7 @@ def run_back_translate(options: argparse.Namespace) -> None:
     if options.sample is not None and options.beam is not None:
         raise UserError("--sample: cannot be used with --beam")
     if options.source.resolve() == options.target.resolve():
-        raise UserError(f"--target: expected another file than --source, got {options.target}")
+        raise UserError(f"--target: expected a file other than --source, got {options.target}")
     for path in (options.source, options.target):
         check_writable(path)
     system = System.open(options.model, options.checkpoint)

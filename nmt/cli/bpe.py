@@ -41,7 +41,7 @@ def add_apply(parser: argparse.ArgumentParser) -> None:
                         help="split pieces that are not in this list of pieces and counts "
                              "(subword-nmt get-vocab)")
     parser.add_argument("--vocabulary-threshold", type=positive, metavar="N",
-                        help="... or are counted less than N times there")
+                        help="... or have a count below N in it")
     add_file(parser)
 
 

@@ -36,8 +36,8 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
                         help="pass over them N times (default: the recipe's)")
     add_seed(parser, "phrases and training")
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
-                        help="make this run directory; it replaces the files of an older demo "
-                             "(default: runs/demo)")
+                        help="write the run here, replacing an older demo (default: "
+                             "runs/demo)")
 
 
 def run_demo(options: argparse.Namespace) -> None:

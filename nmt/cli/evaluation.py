@@ -70,7 +70,7 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without-unk", action="store_true",
                         help="also score the sentences without unknown words")
     parser.add_argument("--beams", type=positive, nargs="+", metavar="K",
-                        help="print only BLEU, lengths, empty outputs by beam")
+                        help="print only BLEU, lengths, empty outputs of each beam")
     parser.add_argument("--trees", action="store_true",
                         help="score F1 of linear trees (nmt trees), by length")
     parser.add_argument("--valid-trees", action="store_true", help="... and write valid ones only")

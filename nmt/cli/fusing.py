@@ -68,7 +68,7 @@ def run_tune(options: argparse.Namespace) -> None:
 
     Translate a dev set with several weights beta of a language model (shallow fusion: each step
     adds beta log p of the language model to the translator's log p). Print BLEU for each weight,
-    and the best weight, which is for nmt translate --lm-weight.
+    and the best weight to give to nmt translate --lm-weight.
     """
     system = System.open_all(options.model, options.average, options.checkpoint)
     language = LanguageSystem.open(options.lm)

@@ -25,7 +25,7 @@ def read_words(options: argparse.Namespace) -> Iterator[list[str]]:
     file."""
     if options.file is not None and options.output is not None \
             and options.file.resolve() == options.output.resolve():
-        raise UserError(f"--output: expected another file than {options.file}")
+        raise UserError(f"--output: expected a file other than {options.file}")
     lines = plain_lines(sys.stdin.buffer, "<stdin>") if options.file is None else \
         stream_lines(options.file)
     return map(split_words, lines)

@@ -63,8 +63,8 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", choices=METHODS, required=True, metavar="METHOD",
                         help=f"read the marks of {', '.join(METHODS)}")
     parser.add_argument("--dictionary", type=Path, metavar="FILE",
-                        help="translate unknown words by lines of a source word, a tab, its "
-                             "translation (default: copy)")
+                        help="translate unknown words by this file, with source word, tab, "
+                             "translation on a line (default: copy the words)")
     parser.add_argument("--source-vocabulary", type=Path, metavar="FILE",
                         help=f"read {VOCABULARIES[0]} of the training corpus, which noalign and "
                              "copyable need")
@@ -122,7 +122,7 @@ def _outputs(options: argparse.Namespace) -> list[Path]:
     make_directory(options.output)
     for path in texts:
         if path.resolve() == (options.output / path.name).resolve():
-            raise UserError(f"--output: expected another directory than that of {path}")
+            raise UserError(f"--output: expected a directory other than that of {path}")
     return [options.output / path.name for path in texts]
 
 

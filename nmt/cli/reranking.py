@@ -37,15 +37,15 @@ def add_rerank(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("nbest", type=Path, help="their n-best lists")
     parser.add_argument("--model", type=Path, nargs="+", default=[], metavar="DIR",
                         help="score by these runs of the same direction, such as one that "
-                             "writes from the right (data.reverse_target)")
+                             "writes from right to left (data.reverse_target)")
     parser.add_argument("--backward", type=Path, nargs="+", default=[], metavar="DIR",
-                        help="score the source given a translation by these runs of the "
+                        help="score the source given the translation by these runs of the "
                              "opposite direction")
     add_checkpoint(parser)
     parser.add_argument("--weights", type=Path, required=True, metavar="FILE",
                         help="read a weight for each score from this JSON, which --tune writes")
     parser.add_argument("--tune", type=Path, metavar="REFERENCES",
-                        help="find the weights of the best BLEU by these references")
+                        help="find the weights with the best BLEU against these references")
     parser.add_argument("--tokenize", choices=TOKENISATIONS, default="13a",
                         help="tokenise this way for --tune (default: 13a)")
     parser.add_argument("--nbest-output", type=Path, metavar="FILE",
@@ -57,8 +57,9 @@ def run_rerank(options: argparse.Namespace) -> None:
     """`nmt rerank`.
 
     Score the translations of n-best lists (nmt translate --nbest 50) with more models, and write
-    the best of each line by a weighted sum of all scores and the number of words. --tune finds the
-    weights with the highest BLEU on a dev set; --weights applies them to other text.
+    for each line the translation with the largest weighted sum of all scores and its number of
+    words. --tune finds the weights with the highest BLEU on a dev set; --weights applies them to
+    other text.
     """
     sources, lists_read = read_lines(options.source), read_nbest(options.nbest)
     if len(sources) != len(lists_read):
@@ -107,8 +108,8 @@ def _scored(
                                      kind == "backward", str(options.nbest))
     columns[WORDS] = [float(len(text.split())) for _, text in texts]
     if repeated := columns.keys() & nbests[0][0].features.keys():
-        raise UserError(f"{options.nbest}: expected lists without {min(repeated)}, which is to be "
-                        "added, got one with it")
+        raise UserError(f"{options.nbest}: expected lists without {min(repeated)}, which "
+                        "nmt rerank adds, got one with it")
     rows = iter(zip(*columns.values(), strict=True))
     return [[candidate._replace(features={**candidate.features,
                                           **dict(zip(columns, next(rows), strict=True))})

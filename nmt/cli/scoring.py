@@ -54,7 +54,7 @@ def add_score(parser: argparse.ArgumentParser) -> None:
                         help="tokenise as sacrebleu for BLEU (default: 13a)")
     parser.add_argument("--lowercase", "-lc", action="store_true", help="ignore case")
     parser.add_argument("--source", type=Path, metavar="FILE",
-                        help="with --rarity, read the translated sentences, in tokens")
+                        help="read the source sentences, in tokens, for --rarity")
     parser.add_argument("--compare", "--against", type=Path, nargs="+", metavar="FILE",
                         help="test whether these translations differ by more than chance")
     parser.add_argument("--test", choices=TESTS, default="bootstrap",

@@ -26,9 +26,9 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default=HOST,
                         help=f"listen here (default: {HOST}, this machine alone)")
     parser.add_argument("--port", type=partial(natural, most=65535), default=PORT, metavar="N",
-                        help=f"listen on this port, 0: any (default: {PORT})")
+                        help=f"listen on this port; 0 takes a free one (default: {PORT})")
     parser.add_argument("--beam", type=positive, metavar="N",
-                        help="keep N hypotheses until the page asks for others (default: the "
+                        help="keep N hypotheses unless the page asks for more (default: the "
                              "recipe's)")
     parser.add_argument("--nbest", type=positive, default=LIMITS.nbest, metavar="N",
                         help=f"show N translations, at most the beam (default: {LIMITS.nbest})")

@@ -25,7 +25,7 @@ FEW = 4  # a message is printed if more than one word in so many is unknown
 def add_second_source(parser: argparse.ArgumentParser) -> None:
     """Add `--second-source FILE`."""
     parser.add_argument(OPTION, type=Path, metavar="FILE",
-                        help="read the second source, for models of two")
+                        help="read the second source, for models with two")
 
 
 def reads(system: System) -> int:

@@ -96,8 +96,8 @@ def run_join_pairs(options: argparse.Namespace) -> None:
     """`nmt join-pairs`.
 
     Make long sentences from short ones. The first pair stays alone, the next two are joined, then
-    three, and so on to N; then one, two .. again. Each pair is used once, for text to score. With
-    --overlapping, a sentence begins at each pair, for text to train on.
+    three, and so on to N; then one, two .. again. Each pair is used once, which suits
+    text to score. With --overlapping a sentence begins at each pair, which suits training text.
 
     Raises UserError if a file would be overwritten, and if there is no pair.
     """
@@ -105,7 +105,7 @@ def run_join_pairs(options: argparse.Namespace) -> None:
     outputs = [options.output / path.name for path in paths]
     if outputs[0] == outputs[1] or {path.resolve() for path in outputs} & {
             path.resolve() for path in paths}:
-        raise UserError(f"--output: expected another directory than that of {paths[0]}, and files "
+        raise UserError(f"--output: expected a directory other than that of {paths[0]}, and files "
                         "whose names differ")
     pairs = (tuple(line.strip(" ") for line in pair) for pair in stream_parallel(*paths))
     windows = list(join_pairs(pairs, options.most, options.overlapping))

@@ -24,8 +24,8 @@ def add_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--init", type=Path, metavar="DIR",
                         help="start from the parameters of this run")
     parser.add_argument("--init-words", choices=WORDS, metavar="HOW",
-                        help="... and take word vectors by match (of the same word, default), "
-                             "random (of any source word) or same (with its vocabularies)")
+                        help="... and copy word vectors: match, of equal words (default); "
+                             "random, of any source word; same, with its vocabularies")
     parser.add_argument("--freeze", nargs="+", metavar="P",
                         help="... and do not train these, such as encoder.*")
     parser.add_argument("--init-embeddings", nargs=2, action="append", metavar=("SIDE", "FILE"),
@@ -42,7 +42,7 @@ def embeddings(options: argparse.Namespace) -> dict[str, Path]:
             raise UserError(f"--init-embeddings: expected source or target, each once, got {side} "
                             f"{file}")
     if files and options.resume is not None:
-        raise UserError("--init-embeddings: expected none beside --resume: a run that goes on has "
+        raise UserError("--init-embeddings: cannot be used with --resume: the run already has "
                         "parameters")
     return {side: Path(file) for side, file in files}
 
@@ -58,7 +58,7 @@ def transferred(recipe: R, options: argparse.Namespace) -> tuple[R, Parent | Non
             raise UserError(f"{option}: needs --init")
         return recipe, None
     if options.resume is not None:
-        raise UserError("--init: expected none beside --resume: a run that goes on has parameters")
+        raise UserError("--init: cannot be used with --resume: the run already has parameters")
     if not isinstance(recipe, Recipe):
         raise UserError("--init: expected the recipe of one translator, got one of several tasks")
     path = checkpoint_path(options.init, DEFAULT)

@@ -148,10 +148,10 @@ def _towards(system: System, token: str | None) -> System:
     if token is None:
         return system
     if not is_language(token):
-        raise UserError(f"--target-token: expected such as <2de>, got {token!r}")
+        raise UserError(f"--target-token: expected a token such as <2de>, got {token!r}")
     if not any(map(is_language, system.source.words)):
         raise UserError("--target-token: expected a model of several target languages, got one "
-                        "without symbols of languages")
+                        "without language tokens")
     check_tokens(system, [token], "--target-token")
     recipe = system.recipe
     return replace(system, recipe=replace(recipe, data=replace(recipe.data, target_token=token)))

@@ -74,7 +74,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true",
                         help="stop at a line that cannot be translated")
     parser.add_argument("--unbuffered", action="store_true",
-                        help="translate each line as it comes, alone")
+                        help="translate each line alone, as soon as it comes")
     parser.add_argument("--jobs", type=partial(natural, least=1, most=1024), default=1, metavar="N",
                         help="share the sentences among N processes (default: 1)")
     add_replace_unk(parser)

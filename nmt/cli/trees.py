@@ -46,8 +46,8 @@ def add_brackets(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt brackets`."""
     parser.add_argument("words", type=Path, help="sentences, in tokens")
     parser.add_argument("trees", type=Path,
-                        help="their linear trees; output of a model is repaired, and a tree of "
-                             "another number of words becomes an empty line")
+                        help="their linear trees; output of a model is repaired, and a tree with "
+                             "a wrong number of words becomes an empty line")
     add_output(parser, "brackets")
 
 
@@ -55,7 +55,7 @@ def run_trees(options: argparse.Namespace) -> None:
     """`nmt trees`.
 
     Write each tree as a line of words in SET.words and a line of symbols in SET.trees, where SET is
-    train, dev or test. A document is a file, and all its trees are in one set. Without --dev and
+    train, dev or test. Each file is a document, whose trees all go into one set. Without --dev and
     --test, the 5th, 15th ... document by name goes to dev, the 10th, 20th ... to test.
     """
     documents = split(options.files, options.dev, options.test)
@@ -116,7 +116,8 @@ def score_trees(options: argparse.Namespace) -> None:
              in enumerate(zip(parses, sentences, strict=True), 1)]
     counts = total(parts)
     print(f"F1 {counts.f1:.2f}, precision {counts.precision:.2f}, recall {counts.recall:.2f}")
-    print(f"{counts.exact} exact of {counts.sentences}, {counts.unfit} of another number of words")
+    print(f"{counts.exact} exact of {counts.sentences}, "
+          f"{counts.unfit} with a wrong number of words")
     for bucket in f1_by_length(parts, [len(sentence) for sentence in sentences]):
         if bucket.f1 is not None:
             print(f"F1 {bucket.f1:.2f} of {several(bucket.sentences, 'sentence')} of "

@@ -105,7 +105,7 @@ def _take_streams() -> None:
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")
     if sys.stdout is None:
-        raise UserError("<stdout>: expected a place for the output, found it closed")
+        raise UserError("<stdout>: cannot write the output: it is closed")
     for stream in ("stdout", "stderr"):
         standard = getattr(sys, stream)
         if isinstance(standard, io.TextIOWrapper):
@@ -120,7 +120,7 @@ class _ClosedInput:
         return False
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise UserError("<stdin>: expected text, found it closed")
+        raise UserError("<stdin>: expected text, but it is closed")
 
 
 def _let_go(stream: Any) -> None:

@@ -104,8 +104,8 @@ def read_lexicon(path: str | Path, source: Vocabulary, target: Vocabulary) -> Le
         if f in sides[0] and e in sides[1]:
             entries[sides[0][f], sides[1][e]] = p
     if not entries:
-        raise UserError(f"{path}: expected entries of words of both vocabularies, got none among "
-                        f"{len(line_of_pair)}")
+        raise UserError(f"{path}: expected an entry with words of both vocabularies, got none "
+                        f"among {len(line_of_pair)}")
     return Lexicon.of(entries, len(source))
 
 

@@ -259,7 +259,7 @@ def split(documents: Iterable[Path], dev: Sequence[Path] = (), test: Sequence[Pa
     dev, test = _once(dev), _once(test)
     for path in dev:
         if path in test:
-            raise UserError(f"{path}: expected in one of --dev and --test, got in both")
+            raise UserError(f"{path}: expected in --dev or in --test, got in both")
     train = [path for path in ordered if path not in dev and path not in test]
     if not train or not dev:
         raise UserError(f"expected a document to train on and one for --dev, got {len(train)} and "

@@ -132,7 +132,7 @@ def draw_scores(curves: Sequence[Curve], score: str, path: Path) -> None:
     known = list(dict.fromkeys(name for curve in curves for name in (*curve.scores,
                                                                      *curve.updates)))
     if score not in known:
-        raise UserError(f"score: expected one that the runs' logs have, "
+        raise UserError(f"score: expected one of the runs' logs, "
                         f"{', '.join(known) or 'none'}, got {score!r}")
     of_dev_set = any(score in curve.scores for curve in curves)
     figure, axes = new_axes(path)

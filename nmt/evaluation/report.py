@@ -136,7 +136,7 @@ def _brackets(results: Sequence[Evaluation]) -> list[Row]:
             _row("  precision", (result.precision for result in scores), ".2f"),
             _row("  recall", (result.recall for result in scores), ".2f"),
             _row("exact trees", (result.exact for result in scores), "d"),
-            _row("trees of another number of words", (result.unfit for result in scores), "d"),
+            _row("trees with a wrong number of words", (result.unfit for result in scores), "d"),
             *(_row(f"F1, {bucket.label} words (n={bucket.sentences})",
                    (result.brackets_by_length[i].f1 for result in results), ".2f")
               for i, bucket in enumerate(results[0].brackets_by_length))]

@@ -106,7 +106,7 @@ class Translator(Model):
         lexicon: with `config.lexicon_epsilon`.
         """
         if (lexicon is None) != (config.lexicon_epsilon is None):
-            raise ValueError("lexicon_epsilon: expected a number exactly where there is a lexicon "
+            raise ValueError("lexicon_epsilon: expected a number if and only if there is a lexicon "
                              f"(data.lexicon), got {config.lexicon_epsilon} with "
                              f"{'none' if lexicon is None else 'one'}")
         self.lexicon = lexicon

@@ -81,7 +81,7 @@ class SubwordsConfig:
             raise ValueError("source_codes, target_codes: expected both or neither")
         if self.learned and self.source_codes:
             name = "merges" if self.size is None else "size"
-            raise ValueError(f"{name}: expected null beside source_codes, which are learned")
+            raise ValueError(f"{name}: cannot be used with source_codes, which are learned")
         check_share(self, "dropout")
         if self.more_text and not (self.learned and self.joint):
             raise ValueError("more_text: expected merges, joint ones, to learn from it, got none")
@@ -163,8 +163,8 @@ class DataConfig:
         check_least(self, 2, "max_vocabulary")  # <unk> and </s>
         check_share(self, "word_dropout")
         if self.shared_vocabulary and not self.subwords.alike:
-            raise ValueError("shared_vocabulary: expected both sides cut by the same codes "
-                             "(subwords.joint, or one file of codes), got two")
+            raise ValueError("shared_vocabulary: expected the same merges for both sides "
+                             "(subwords.joint, or one file of merges), got two")
         for name in REQUIRED.get(self.corpus, ()):
             if not getattr(self, name):
                 raise ValueError(f"{name}: expected the name of a file, got nothing")
@@ -190,7 +190,7 @@ class DataConfig:
         check(self, "train_second_source", not self.train_second_source or self.corpus == "files",
               f"none of the corpus {self.corpus}")
         if self.train_second_source and self.subwords.source_codes:
-            raise ValueError("subwords.source_codes: expected none of two sources, whose merges "
+            raise ValueError("subwords.source_codes: expected none for two sources, whose merges "
                              f"are learned (subwords.merges), got {self.subwords.source_codes!r}")
 
 
@@ -313,7 +313,7 @@ def _check_sources(data: DataConfig, model: Any) -> None:
         raise ValueError("data.train_second_source: expected the name of a file, since the model "
                          "reads two sources, got nothing")
     if source_count < 2 and second:
-        raise ValueError("data.train_second_source: expected none of a model of one source "
+        raise ValueError("data.train_second_source: expected none for a model of one source "
                          f"(architecture two_sources reads two), got {second!r}")
 
 
@@ -344,7 +344,7 @@ def _check_lexicon(recipe: Recipe) -> None:
     """Raise ValueError unless a lexicon and its epsilon are given together."""
     epsilon, file = getattr(recipe.model, "lexicon_epsilon", None), recipe.data.lexicon
     if bool(file) != (epsilon is not None):
-        raise ValueError("data.lexicon: expected the name of a file exactly where "
+        raise ValueError("data.lexicon: expected the name of a file if and only if "
                          f"model.lexicon_epsilon is given, got {file!r} with {epsilon}")
 
 

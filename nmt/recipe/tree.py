@@ -109,7 +109,7 @@ def _rename(tree: Tree, old: str) -> None:
             section[outer] = Entry({}, place)
         section = section[outer].value
     if name in section:
-        raise UserError(f"{place}: {old}: expected none beside {new}, its new name, got "
+        raise UserError(f"{place}: {old}: cannot be used with {new}, its new name, got "
                         f"{plain(entry.value)!r}")
     section[name] = entry
 

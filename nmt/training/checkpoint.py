@@ -172,7 +172,7 @@ def _document(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
         raise UserError(f"{path}: expected the metadata entry {_KEY!r}, found "
                         f"{sorted(header) or 'no metadata'}: a safetensors file of another program")
     if unknown := header.keys() - {_KEY, _CHECKSUM}:
-        raise UserError(f"{path}: expected no metadata entry {min(unknown)!r}")
+        raise UserError(f"{path}: unknown metadata entry {min(unknown)!r}")
     try:
         document = json.loads(header[_KEY])
         version, metadata = document["version"], document["metadata"]

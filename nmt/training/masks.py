@@ -46,7 +46,7 @@ def unpack(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, An
     unpacked, shapes = dict(arrays), header.get("masks", {})
     sparse = header.get("sparse", False)
     if not isinstance(shapes, dict) or not isinstance(sparse, bool):
-        raise UserError(f"{path}: expected masks with a shape each, and whether the file is "
+        raise UserError(f"{path}: expected the shape of each mask, and whether the file is "
                         f"sparse, found {shapes!r:.60}, {sparse!r:.60}")
     for name in shapes:
         if MASKS + name not in arrays:

@@ -198,7 +198,7 @@ def _divided(first: str, task: str, name: str, weight: Weight, private: float) -
     units = weight.shape[0] // blocks
     alone = round(private * units)
     if not 0 < alone < units:
-        raise ValueError(f"private: expected a share that leaves some of {units} units on both "
+        raise ValueError(f"private: expected a fraction that leaves some of {units} units on both "
                          f"sides, got {private}")
     return Stacked({f"{first}/{name}.shared": units - alone, f"{task}/{name}.private": alone}, 0,
                    blocks)

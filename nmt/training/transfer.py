@@ -112,7 +112,7 @@ def embed(child: S, files: Mapping[str, Path]) -> tuple[S, list[str]]:
     for side, path in files.items():
         name = TABLE_OF[side]
         if name not in stored:
-            raise UserError(f"--init-embeddings {side}: expected embeddings of their own, got none "
+            raise UserError(f"--init-embeddings {side}: expected an embedding table, got none "
                             f"({name} is computed from other parameters, or is not there)")
         words = child.vocabularies[side].words[len(SPECIALS):]
         plain = [word.strip(JOINER) or word for word in words]

@@ -168,7 +168,7 @@ def test_what_cannot_be(parent, capsys) -> None:
     assert refused(*ours, "--data.subwords.parent_codes", "true").startswith(
         "data.subwords.parent_codes: expected --init and a run of pieces, got ")
     assert complaint(capsys, "train", "--resume", parent / "parent", "--init", parent / "parent") \
-        == "--init: expected none beside --resume: a run that goes on has parameters"
+        == "--init: cannot be used with --resume: the run already has parameters"
     assert "--init-words same: expected data.subwords as in" in refused(
         *ours, "--init-words", "same", "--data.subwords.merges", 4)
     assert not (parent / "no").exists()

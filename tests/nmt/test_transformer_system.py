@@ -107,7 +107,7 @@ def test_it_learns_and_every_command_reads_it(corpus, capsys) -> None:
     ({"parametrize": {"tied": {"decoder.W_e": "encoder.W_e"}}}, "parametrize.tied: expected tables "
      "of one side, or data.shared_vocabulary, got decoder.W_e: encoder.W_e"),
     ({"data": {"shared_vocabulary": True, "subwords": {"merges": 3, "joint": False}}},
-     "data.shared_vocabulary: expected both sides cut by the same codes"),
+     "data.shared_vocabulary: expected the same merges for both sides"),
     ({"data": {"word_dropout": 1.0}}, "data.word_dropout: expected 0 <= word_dropout < 1, got 1.0"),
     ({"model": {"input_feeding": True}}, "'model.input_feeding' is not known to the architecture "
      "transformer, but to luong"),

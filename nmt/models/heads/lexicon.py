@@ -35,7 +35,7 @@ def check_lexicon(config: Any) -> None:
         raise ValueError("lexicon_epsilon: expected null where attention is 'none', got "
                          f"{epsilon}")
     if config.target_sample is not None:
-        raise ValueError("lexicon_epsilon: expected null beside target_sample, whose words are "
+        raise ValueError("lexicon_epsilon: cannot be used with target_sample, whose words are "
                          f"not all that are translations, got {epsilon}")
 
 

@@ -149,7 +149,7 @@ def test_what_cannot_be(capsys, tmp_path) -> None:
     assert refused("--data.subwords.threshold=9999").startswith(
         "data.subwords.threshold: expected pieces of the source that occur 9999 times or more")
     assert refused("--data.subwords.merges=5") == (
-        "override: data.subwords.merges: expected null beside source_codes, which are "
+        "override: data.subwords.merges: cannot be used with source_codes, which are "
         "learned")
     assert "expected both or neither" in refused("--data.subwords.target_codes=")
     assert "expected 0 <= dropout < 1" in refused("--data.subwords.dropout=1")

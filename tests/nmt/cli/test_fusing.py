@@ -65,7 +65,7 @@ def test_deep_fusion_trains_the_output_layer_alone(work, capsys) -> None:
     Path("rs.yaml").write_text(yaml.safe_dump(recipe))
     assert nmt("train", "rs.yaml", "--output", "rs") == 0
     fuse = ("lm", "fuse", "--model", "rs", "--lm", "same", "--output", "deep")
-    assert "no override of the model" in complaint(capsys, *fuse, "--model.hidden_size", "3")
+    assert "cannot be changed: the model" in complaint(capsys, *fuse, "--model.hidden_size", "3")
     assert complaint(capsys, "lm", "fuse", "--model", "model", *fuse[4:]) == (
         "model: expected a run of the architecture rnnsearch for deep fusion, got luong")
     assert "got one of 9 other words" in complaint(

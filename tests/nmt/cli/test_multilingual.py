@@ -41,7 +41,7 @@ def test_one_model_writes_what_it_is_told(tmp_path, monkeypatch, capsys) -> None
     assert complaint(capsys, *translate, "--target-token", "<2fr>").startswith(
         "--target-token: expected a language that the model was trained to write, <2de>, <2en>")
     assert complaint(capsys, *translate, "--target-token", "de") == (
-        "--target-token: expected such as <2de>, got 'de'")
+        "--target-token: expected a token such as <2de>, got 'de'")
     assert "data.target_token" in complaint(
         capsys, "translate", "text", "--model", "run/de", "run/en")
 

@@ -38,7 +38,7 @@ def test_a_curve_has_the_scores_of_the_log(trained: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments, said", [
-    (["model", "--score", "chrf"], "score: expected one that the runs' logs have, perplexity"),
+    (["model", "--score", "chrf"], "score: expected one of the runs' logs, perplexity"),
     (["."], ".: expected a run directory, found no log.jsonl in it"),
     (["none"], "none: expected a run directory, found no such directory"),
 ])

@@ -196,7 +196,7 @@ def test_what_annotate_refuses(files, capsys) -> None:
     assert complaint(capsys, *start, *links, "--source-vocabulary", 4, "--target-vocabulary",
                      "none").startswith("none: cannot be read")
     assert complaint(capsys, *start[:-1], ".", *links, *SIZES) \
-        == "--output: expected another directory than that of s"
+        == "--output: expected a directory other than that of s"
     assert complaint(capsys, *start[:-1], "s/out", *links, *SIZES).startswith("s/out: cannot make")
     write(files / "fr" / "s", *FRENCH)
     assert complaint(capsys, "annotate", "s", "fr/s", *start[3:], *links, *SIZES).startswith(

@@ -97,7 +97,7 @@ def test_trees_in_files_are_scored(parses, capsys) -> None:
     # 2 of 3 brackets, 0 of 1, and a tree of one word over two; S, NP and Y are found.
     assert capsys.readouterr().out.splitlines() == [
         "F1 50.00, precision 66.67, recall 40.00",
-        "0 exact of 3, 1 of another number of words",
+        "0 exact of 3, 1 with a wrong number of words",
         "F1 50.00 of 3 sentences of 1-10 words"]
 
 
@@ -133,7 +133,7 @@ def test_a_model_of_trees(parses, monkeypatch, capsys, tmp_path) -> None:
     evaluate = ["evaluate", "words", "gold", "--model", "model", "--trees", "--buckets", "1,2"]
     rows = dict(re.findall(r"^(\S.*?)  +(\S+)$", printed(capsys, *evaluate, "--output",
                                                          "out"), re.MULTILINE))
-    assert (rows["F1"], rows["exact trees"], rows["trees of another number of words"]) == (
+    assert (rows["F1"], rows["exact trees"], rows["trees with a wrong number of words"]) == (
         "50.00", "0", "1")
     assert [rows[f"F1, {label} (n=1)"] for label in ("1-1 words", "2-2 words", "3+ words")] == [
         "0.00", "0.00", "80.00"]
@@ -159,7 +159,7 @@ def test_valid_trees_alone(parses, capsys) -> None:
     for options in ([], ["--valid-trees"]):
         assert nmt(*evaluate, *options) == 0
         rows = dict(re.findall(r"^(\S.*?)  +(\S+)$", capsys.readouterr().out, re.MULTILINE))
-        unfit.append(rows["trees of another number of words"])
+        unfit.append(rows["trees with a wrong number of words"])
     assert unfit == ["3", "0"]
     for options in ([], ["--sample", "1", "--seed", "3"]):
         assert nmt("translate", "words", "--model", "model", "--valid-trees", *options) == 0

@@ -117,7 +117,7 @@ def test_models_of_one_source_each_translate_together(work, capsys) -> None:
      "dev_second_source: expected the name of a file, as train_second_source, got nothing"),
     (("train", "one.yaml", "--data.train_second_source", "train.xx", "--data.dev_second_source",
       "dev.xx", "--output", "new"),
-     "data.train_second_source: expected none of a model of one source (architecture two_sources"),
+     "data.train_second_source: expected none for a model of one source (architecture two_sources"),
     (("train", "one.yaml", "--model.architecture", "two_sources", "--output", "new"),
      "data.train_second_source: expected the name of a file, since the model reads two sources"),
 ], ids=lambda value: value if isinstance(value, str) else None)

@@ -85,10 +85,10 @@ def test_closed_streams_and_a_full_device():
     for read in ("sys.stdin.buffer", "input()"):
         unread = shell("<&-", PRINT.replace("print('x' * 9)", read))
         assert unread.returncode == 2, unread
-        assert unread.stderr == "nmt: <stdin>: expected text, found it closed\n"
+        assert unread.stderr == "nmt: <stdin>: expected text, but it is closed\n"
     closed = shell(">&-")
     assert closed.returncode == 2
-    assert closed.stderr == "nmt: <stdout>: expected a place for the output, found it closed\n"
+    assert closed.stderr == "nmt: <stdout>: cannot write the output: it is closed\n"
     without = shell("2>&-", PRINT.replace("print('x' * 9)", "print(1, file=sys.stderr)"))
     assert (without.returncode, without.stdout) == (0, "")
     full = shell("> /dev/full")

@@ -144,7 +144,7 @@ def test_documents_that_are_named_are_not_trained_on() -> None:
     ("abcd", "", "", "expected a document to train on and one for --dev, got 4 and 0"),
     ("ab", "ab", "", "got 0 and 2"),
     ("abc", "", "a", "got 2 and 0"),
-    ("abc", "a", "a", "/t/a: expected in one of --dev and --test, got in both"),
+    ("abc", "a", "a", "/t/a: expected in --dev or in --test, got in both"),
 ])
 def test_splits_that_cannot_be(names, dev, test, message) -> None:
     with pytest.raises(UserError, match=message):

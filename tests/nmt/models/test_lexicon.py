@@ -48,7 +48,7 @@ def test_a_file_is_read_and_written_again(file):
     (LINES + "der mann\tman\t0.5\n", ":5: expected a source word"),
     (LINES + "der\tthe\t0.25\n", ":5: expected a new pair .* 'der' and 'the', .* line 4"),
     (LINES + "mann\thusband\t0.25\n", ":5: expected probabilities of 'mann' of at most 1 together"),
-    ("katze\tcat\t1\n", ": expected entries of words of both vocabularies, got none among 1")])
+    ("katze\tcat\t1\n", ": expected an entry with words of both vocabularies, got none among 1")])
 def test_what_is_no_lexicon_is_named(file, text, message):
     with pytest.raises(UserError, match=message):
         read_lexicon(file(text), SOURCE, TARGET)
@@ -126,7 +126,7 @@ def test_hypotheses_keep_their_sentence_s_words(beam):
     (ModelConfig, {"attention": "none"}, "expected null where attention is 'none', got 0.1"),
     (ModelConfig, {"lexicon_epsilon": 0.0},
      "lexicon_epsilon: expected a number above 0 and at most 1, got 0.0"),
-    (ModelConfig, {"target_sample": 5}, "lexicon_epsilon: expected null beside target_sample"),
+    (ModelConfig, {"target_sample": 5}, "lexicon_epsilon: cannot be used with target_sample"),
     (TwoSourcesConfig, {"bridge": True}, "lexicon_epsilon: expected null with two sources"),
     (HybridConfig, {}, "lexicon_epsilon: expected null in a hybrid model, got 0.1")])
 def test_what_it_does_not_go_with(config, options, message):
@@ -136,5 +136,5 @@ def test_what_it_does_not_go_with(config, options, message):
 
 @pytest.mark.parametrize("epsilon, lexicon", [(0.1, None), (None, Lexicon.of({(3, 1): 1.0}, 5))])
 def test_epsilon_and_lexicon_come_together(epsilon, lexicon):
-    with pytest.raises(ValueError, match="expected a number exactly where there is a lexicon"):
+    with pytest.raises(ValueError, match="expected a number if and only if there is a lexicon"):
         Translator(ModelConfig(lexicon_epsilon=epsilon), 5, 5, lexicon=lexicon)

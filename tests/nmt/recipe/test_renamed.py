@@ -49,7 +49,7 @@ def test_a_key_can_move_to_another_section(tmp_path):
 
 
 def test_both_names_are_refused(tmp_path):
-    with pytest.raises(UserError, match=r"r\.yaml:2: train\.clip: expected none beside "
+    with pytest.raises(UserError, match=r"r\.yaml:2: train\.clip: cannot be used with "
                                         r"train\.max_norm, its new name, got 2\.0"):
         load(tmp_path, "data: {corpus: cldr}\ntrain: {clip: 2.0, max_norm: 3.0}\n")
 

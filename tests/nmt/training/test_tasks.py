@@ -200,7 +200,7 @@ def test_private_units_are_a_share_of_each_gate():
     np.testing.assert_array_equal(a[:, :2], b[:, :2])
     assert (a[:, 2] != b[:, 2]).all()
     assert made["a/encoder.W_e"] is made["b/encoder.W_e"]
-    with pytest.raises(ValueError, match=r"private: expected a share that leaves some of 3 units"):
+    with pytest.raises(ValueError, match=r"private: expected a fraction that leaves some of"):
         shared(models, {"encoder": [["a", "b"]]}, 0.1)
 
 

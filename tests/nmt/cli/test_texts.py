@@ -54,7 +54,7 @@ def test_nothing_is_overwritten_by_joined_pairs(
     for path in (source, target):
         path.write_text("x\n", encoding="utf-8")
     asked = "--most", "2", "-o"
-    assert "directory other than" in complaint(capsys, "join-pairs", source, target, *asked, tmp_path)
+    assert "other than that of" in complaint(capsys, "join-pairs", source, target, *asked, tmp_path)
     assert "names differ" in complaint(capsys, "join-pairs", source, source, *asked, tmp_path / "d")
     for path in (source, target):
         path.write_text("", encoding="utf-8")

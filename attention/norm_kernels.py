@@ -39,12 +39,12 @@ def layer_norm_backward(launch: Any, dy: Array, cache: NormCache) -> tuple[Array
 
 
 def scale_norm_backward(launch: Any, dy: Array, cache: NormCache) -> tuple[Array, Array]:
-    """Likewise."""
+    """Two launches, as for the layer norm."""
     return _backward(launch, dy, cache, centred=0, averaged=0)
 
 
 def rms_norm_backward(launch: Any, dy: Array, cache: NormCache) -> tuple[Array, Array]:
-    """Likewise."""
+    """Two launches, as for the layer norm."""
     return _backward(launch, dy, cache, centred=0, averaged=1)
 
 

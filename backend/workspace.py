@@ -91,7 +91,9 @@ def _rounded(size: int) -> int:
 
 
 def transposed(weights: Array, products: int, rows: int, workspace: Workspace) -> Array:
-    """The transpose (n, G) of `weights` (G, n), as the second factor of so many products of `rows`.
+    """The transpose (n, G) of `weights` (G, n), as the second factor of `products` products.
+
+    The first factor has `rows` rows.
 
     It is a copy if that is faster, otherwise a view. A BLAS on the host repacks a transposed factor
     for every product, at a tenth of the product's time. A product of one row reads it as it is.

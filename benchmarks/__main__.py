@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> None:
     """Run the benchmarks that are named first, one after the other. All get the options that
     follow.
 
-    Errors end it as `nmt.console.command.guarded` has it.
+    `nmt.console.command.guarded` turns errors into one line and an exit status.
     """
     count = next((i for i, word in enumerate(arguments) if word.startswith("-")), len(arguments))
     names, options = arguments[:count], arguments[count:]

@@ -54,7 +54,7 @@ TIMED: dict[str, dict[str, str]] = {
 
 
 class Stopwatch:
-    """Seconds by part. At any time the part runs that was entered last."""
+    """Seconds by part. The part that was entered last is the one that runs."""
 
     def __init__(self, synchronise: Callable[[], Any] = lambda: None) -> None:
         """synchronise: waits until a device has finished."""

@@ -70,7 +70,7 @@ def draw_record(path: Path, chart: Chart, record: Mapping[str, Any]) -> None:
 
 
 def figure_of(plt: Any, chart: Chart, environment: Mapping[str, Any]) -> Any:
-    """The panels beside each other, those of places with the same ones."""
+    """A chart's panels side by side, with the same places on their vertical axes."""
     panels = chart.panels
     lines = panels[0].kind == "lines"
     places = list(dict.fromkeys(place for panel in panels for values in panel.series.values()

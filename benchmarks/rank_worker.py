@@ -70,8 +70,8 @@ def time_update(
 def time_sums(
     world: World, transport: Transport, lengths: list[int], repeats: int
 ) -> list[float]:
-    """Median seconds in which flat float32 arrays of so many bytes are summed, as the trainer
-    does."""
+    """Median seconds to sum flat float32 arrays over the ranks as the trainer does, for each length
+    in bytes."""
     def median(array: np.ndarray) -> float:
         seconds = []
         for _ in range(repeats + 1):

@@ -38,7 +38,7 @@ PREDICTED = (8, 64, 512)  # ranks
 
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
-    """Ranks, threads of each, sentences of all, and how the batch goes with the ranks."""
+    """A case for each number of ranks and threads, with a fixed batch or a growing one."""
     launcher = Path(sys.executable).parent / "mpiexec"
     if not launcher.exists():
         raise UserError("ranks: expected mpiexec beside this Python, found none; "
@@ -159,7 +159,7 @@ def measured_table(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def processor(row: dict[str, Any], *parts: str) -> float:
-    """Sentences of a rank by each second that its processor spends on these parts."""
+    """Sentences of a rank per second of processor time that it spends on these parts."""
     return float(row["amount"] / row["sizes"]["ranks"] / sum(row["cpu"][name] for name in parts))
 
 

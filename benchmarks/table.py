@@ -123,7 +123,7 @@ def table(head: str, rows: Iterable[str]) -> list[str]:
 
 
 def placed(head: str, rows: Iterable[tuple[str, str]]) -> list[str]:
-    """A table of rows with their place, which stands above it, or in a column if there are several.
+    """A table of rows. A single place stands above it; several places are a column.
     """
     lines = list(rows)
     places = list(dict.fromkeys(place for place, _ in lines))
@@ -161,14 +161,14 @@ def ms(seconds: float) -> str:
 
 
 def pairs(row: Row) -> Iterator[tuple[str, float, float, str]]:
-    """Each implementation beside ours, the first: its name, our time, its, and bold their ratio."""
+    """The other implementations, ours being the first: name, our time, its time, ratio in bold."""
     seconds = medians(row)
     for name, ratio in ratios(row).items():
         yield name, next(iter(seconds.values())), seconds[name], f"**{ratio:.2f}**"
 
 
 def link(name: str) -> str:
-    """A recipe's name, with its file where it has one of that name."""
+    """A recipe's name, linked to the file of that name if there is one."""
     there = (DOCS.parent / "nmt" / "recipes" / f"{name}.yaml").exists()
     return f"[`{name}`](../nmt/recipes/{name}.yaml)" if there else f"`{name}`"
 

@@ -129,7 +129,7 @@ def blas_kernels() -> str:
 
 
 def cpu_model() -> str:
-    """The processor's name, from the kernel if it tells it."""
+    """The processor's name, as the kernel reports it if it does."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

@@ -67,8 +67,8 @@ def our_step(
 ) -> Step:
     """An update as `nmt.training.trainer` makes it. Returns the summed loss.
 
-    Arguments: watch, which is told of its parts; seen, what is called with "saved" and the cache of
-    the forward, and with "gradients" and these.
+    Arguments: watch, which times the parts of the step; seen, which is called with "saved" and the
+    cache of the forward pass, then with "gradients" and the gradients.
     """
     optimizer, rng = train.make_optimizer(), np.random.default_rng(train.seed)
     dtype, watch = next(iter(parameters.values())).dtype, watch or Stopwatch()

@@ -1,1 +1,1 @@
-"""Recurrent units, and what they need to be a language model."""
+"""Recurrent cells, stacks of layers, embeddings and the prediction layer."""

@@ -60,7 +60,7 @@ def check_same(path: Path, recipe: AnyRecipe, action: str = RESUME) -> None:
     """Raise UserError if the run in `path` has another model, or other training data.
 
     With RESUME, also if the validation scores or the parameters that tasks share would differ.
-    action: what is to be done with the run, for the error.
+    action: what the command does with the run, for the error.
     """
     before = (_recorded(checkpoint_path(path, DEFAULT))
               or fixed_values(run_recipe(type(recipe), path)))

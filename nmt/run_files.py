@@ -78,7 +78,7 @@ def check_new(path: Path, beside: Collection[str] = ()) -> None:
 
 
 def need(directory: Path, description: str, files: Iterable[str]) -> None:
-    """Raise UserError unless the directory has these files. description: what it should be."""
+    """Raise UserError unless the directory has these files. description: for the error."""
     for file in files:
         if not (directory / file).is_file():
             actual = "a file" if directory.is_file() else "no such directory"

@@ -53,7 +53,7 @@ def draw(
 
 
 def operations(variant: Variant, S: int, T: int, B: int, H: int) -> float:
-    """A multiplication and an addition for each pair that the forward's products have."""
+    """A multiplication and an addition for each pair of factors in the forward's products."""
     held = min(2 * variant.D + 1, S) if variant.window != "global" else S
     context, square = B * T * held * H, H * H
     pairs = context if variant.score == "location" else 2 * context  # the scores are as many

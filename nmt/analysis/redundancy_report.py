@@ -61,7 +61,7 @@ def as_mapping(findings: Findings) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: numbers that are not finite become None."""
+    """A value for JSON: numbers that are not finite become None."""
     return finite(value) if isinstance(value, float) else value
 
 

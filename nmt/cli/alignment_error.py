@@ -25,7 +25,7 @@ from nmt.data.align import (
 )
 from nmt.data.corpus import Pair
 
-DROPPED = 100  # a hint is printed if more than one link in so many does not fit its sentence
+DROPPED = 100  # a hint is printed if more than one link in this many does not fit its sentence
 UNFIT = ("link does not fit its sentence and is left out",
          "links do not fit their sentences and are left out")
 

@@ -19,7 +19,7 @@ from nmt.data.sources import as_text, parts
 from nmt.system import System
 
 OPTION = "--second-source"
-FEW = 4  # a message is printed if more than one word in so many is unknown
+FEW = 4  # a message is printed if more than one word in this many is unknown
 
 
 def add_second_source(parser: argparse.ArgumentParser) -> None:

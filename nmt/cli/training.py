@@ -29,7 +29,7 @@ from nmt.training.tensorboard import TensorBoardObserver
 from nmt.training.world import current
 from nmt.translator_training import train
 
-MANY = 20  # a message is printed if more than one word in so many is unknown
+MANY = 20  # a message is printed if more than one word in this many is unknown
 
 
 def add_train(parser: argparse.ArgumentParser) -> None:

@@ -41,7 +41,7 @@ class Help(argparse.HelpFormatter):
 
 
 class HelpWithLines(Help, argparse.RawDescriptionHelpFormatter):
-    """The same, with the lines of description and epilog as they are."""
+    """Help that keeps the lines of the description and of the epilog."""
 
 
 class PlainParser(argparse.ArgumentParser):

@@ -39,7 +39,7 @@ from nmt.recipe import PAIRS, DataConfig
 EMBEDDED = ("It was trained on generated phrases of dates, times, durations, measures, money, "
             "countries and languages, and knows no other words.")
 EXAMPLES, EXAMPLE_SEED = 3, 7  # how many examples of the embedded corpus, and their seed
-LEAST_TO_DRAW = 10  # at most one pair in so many is drawn for validation
+LEAST_TO_DRAW = 10  # at most one pair in this many is drawn for validation
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Factors of source words: further tables, whose vectors stand beside those of the words.
+"""Factors of source words: further tables, whose vectors are joined to those of the words.
 
 Source: Sennrich's slides (2016), on input features. The encoder reads a word's vector and beside it
 the vectors of its factors, such as its part of speech. Each table has its own columns.

@@ -71,7 +71,7 @@ class RNNSearchConfig:
 
     @property
     def asks_with_word(self) -> bool:
-        """Whether the score reads the previous word beside the state."""
+        """Whether the score reads the previous word in addition to the state."""
         return self.searches and self.query == "state-word"
 
     @property
@@ -86,7 +86,7 @@ class RNNSearchConfig:
 
     @property
     def scheme(self) -> Scheme:
-        """How the weights start."""
+        """The initialisation of the weights."""
         return Scheme(self.initialisation, self.scale)
 
     @property

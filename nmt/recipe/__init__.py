@@ -112,7 +112,7 @@ class DataConfig:
     """The sentence pairs, and how they become ids."""
 
     corpus: str = "files"  # files, copy, halves, neighbours, dummy, cldr or reverse
-    directory: str = "."  # where the files below are
+    directory: str = "."  # the directory of the files below
     train_source: str = ""  # files, text: training sources, UTF-8, one sentence per line
     train_second_source: str = ""  # files: the second source, for two_sources
     train_target: str = ""  # files: their translations, line by line

@@ -28,7 +28,7 @@ class ParametrizeConfig:
 
     tied: dict[str, str] = field(default_factory=dict)  # parameter: the parameter that it equals
     normalized: dict[str, float] = field(default_factory=dict)  # parameter: row length (fixnorm)
-    learned_radius: bool = False  # fixnorm: learn these lengths, from the given ones on
+    learned_radius: bool = False  # fixnorm: learn these lengths, starting from the given ones
     normalized_scale: float | None = None  # half-width of their initial values; null: the model's
     frozen: list[str] = field(default_factory=list)  # not trained; * stands for any characters
 

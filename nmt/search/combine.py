@@ -131,7 +131,7 @@ class Ensemble(Searchable):
 
 
 class SourcesState(NamedTuple):
-    """Where the members of a `SourcesEnsemble` stand."""
+    """The states of the members of a `SourcesEnsemble`."""
 
     states: list[Any]
     columns: Array  # (B, W), of joint alignments

@@ -31,12 +31,12 @@ class SearchOptions:
 
     beam: int = 1  # K, hypotheses kept per sentence
     length_factor: float = 1.5  # alpha: at most ceil(alpha * source words) steps, </s> included
-    minimum_steps: int = 10  # but at least so many steps, for short sources
+    minimum_steps: int = 10  # the limit is at least this, for short sources
     minimum_length: int = 0  # fewest words or pieces of a translation; not with a countdown
     length_normalisation: float = 0.0  # alpha of the length penalty; 0 ranks by log-probability
     nbest: int = 1  # hypotheses returned per sentence, at most beam
     unknown: bool = True  # allow <unk> in translations (Bahdanau et al., Table 1)
-    longest_word: int = 40  # hybrid: a spelled word is cut after so many characters
+    longest_word: int = 40  # hybrid: a spelled word is cut after this many characters
     every_beam: bool = False  # take the best of all beams up to beam (Nair and Shah, 6.5)
     lengths: int = 1  # with a countdown: number of most probable lengths to search (Nguyen 4.1)
 

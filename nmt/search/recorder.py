@@ -73,7 +73,7 @@ class Recorder:
         self.best = [tuple(hypothesis["at"]) for hypothesis in best_first]
 
     def penalty(self, steps: int) -> float:
-        """lp(e) after so many steps. With a countdown, the length counts as a factor too."""
+        """lp(e) after this number of steps. With a countdown, the length counts as a factor too."""
         return float(self.options.length_penalty(steps + self.counts))
 
     def _fates(self, step: SearchStep, grown: list[int], finished: list[int],

@@ -25,7 +25,7 @@ from nmt.search.topk import best_candidates
 
 
 class Spells(Protocol):
-    """A hybrid model, or an ensemble of some."""
+    """A hybrid model, or an ensemble of several."""
 
     def spelling(self, parameters: Mapping[str, Array], batch: Batch) -> tuple[Searchable, Any]:
         """A model whose search spells each target `<unk>` of the batch, and its initial state."""

@@ -28,7 +28,7 @@ class TrainOptions:
 
     epochs: float = 12  # passes over the training data, such as 12 or 0.5
     batch_size: int = 128  # sentences per batch; a language model has text.streams
-    batch_tokens: int | None = None  # instead: words per batch, padded, on the longer side
+    batch_tokens: int | None = None  # instead: words per batch on its longer side, with padding
     accumulate: int = 1  # batches whose gradients are added up for one update
     shuffle: Literal["epoch", "once"] = "epoch"  # shuffle in each epoch, or once at the start
     sorted_within: int = 64  # batches whose sentences are sorted by length together
@@ -38,8 +38,8 @@ class TrainOptions:
     epsilon: float | None = None  # adam, adadelta: added to the root; null: 1e-8 and 1e-6
     weight_decay: float = 0.0  # lambda: parameters shrink by learning_rate * lambda per update
     moving_average: float = 0.0  # decay of the averaged parameters, which are validated; 0: none
-    learning_rate: float = 1.0  # of the first epochs, or at the end of the warm-up
-    schedule: Literal["thesis", "plateau", "constant", "inverse-sqrt"] = "thesis"  # of the rate
+    learning_rate: float = 1.0  # the rate at the start, or at the end of the warm-up
+    schedule: Literal["thesis", "plateau", "constant", "inverse-sqrt"] = "thesis"  # how it changes
     warmup: int = 0  # updates in which the rate rises from 0; n_w of inverse-sqrt
     halve_after: int = 8  # thesis: the last epoch at the full learning rate
     halve_every: float = 1.0  # thesis: epochs between halvings; 0.5 in chapters 3 and 5
@@ -48,8 +48,8 @@ class TrainOptions:
     plateau_minimum: float = 1e-6  # plateau: training ends below this learning rate
     max_norm: float | None = 5.0  # clips the norm of the gradient, divided by the batch size
     evaluate_every: int = 0  # updates between evaluations; 0: at the end of each epoch
-    stop_after: int = 0  # stop after so many evaluations without a new best; 0: never
-    criterion: str = "perplexity"  # of the best epoch: perplexity, bleu, character_perplexity
+    stop_after: int = 0  # stop after this many evaluations without a new best; 0: never
+    criterion: str = "perplexity"  # score of the best epoch: perplexity, bleu, character_perplexity
     log_every: int = 50  # updates between lines of the log
     checkpoint_every: int = 0  # updates between checkpoints within an epoch; 0: only at its end
     keep: int = 0  # number of last epochs whose checkpoints are kept, to average or combine

@@ -204,13 +204,13 @@ def digit(error: float | str) -> float | str:
 PAGE = """# The gradient matrix
 
 {checks} gradient checks of every architecture and derivation, {wrong} wrong. They compare {entries}
-entries and {directions} random directions. A row has the largest relative error of a family.
+entries and {directions} random directions. A row has the largest relative error of its family.
 
 - *tiny*: every value and every pair of values of an architecture's options, with six shapes of
   small batches. *real*: sizes above every threshold in the code. *every*: some thousand other
   combinations.
-- *complex step*: at single entries, all of them at tiny sizes, otherwise one per tensor.
-- *directions*: along two random directions per tensor.
+- *complex step*: the error at single entries; at tiny sizes all of them, otherwise one per tensor.
+- *directions*: the error along two random directions per tensor.
 - *PyTorch*: the difference from an independent implementation, relative to the largest entry of the
   tensor. *float32*, *CuPy*: the difference of the same kernels in single precision and on a GPU.
   The limits of these three are {limits}.{why}

@@ -14,7 +14,7 @@ from grads.derivations.errata import MISTAKES
 from grads.verification.citations import ITEMS, find_in_text
 
 ROOT = Path(__file__).parents[2]
-NUMBER = 52
+NUMBER = 53
 PAGE = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
 
 

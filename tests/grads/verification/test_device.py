@@ -17,7 +17,11 @@ from lstm.cells.lstm import lstm_backward
 
 pytestmark = needs_compiler
 
-ENTRIES = [entry for entry in entries("tiny") if entry.shape in ("ragged", "smallest")]
+# The first of each architecture. That all others give NumPy's numbers with the fused kernels, which
+# the catalogue's tests differentiate, test_strict.py shows.
+ENTRIES = list({entry.architecture: entry for entry in reversed(entries("tiny"))
+                if entry.shape == "ragged"}.values())
+USUAL = ENTRIES[-1]
 
 
 @pytest.fixture
@@ -27,7 +31,7 @@ def launcher(monkeypatch):
     return host
 
 
-@pytest.mark.parametrize("entry", ENTRIES[::4], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_fused_backward_passes_against_numerical_differentiation(entry, launcher):
     with backend.using(strict):
         report = check(entry)
@@ -44,12 +48,12 @@ def test_a_wrong_kernel_is_caught(launcher, monkeypatch):
 
     monkeypatch.setattr(lstm_backward, "fused_kernel", wrong)
     with backend.using(strict), pytest.raises(AssertionError, match=r"encoder.0.W: wrong"):
-        check(ENTRIES[0], diagnosis=0).raise_if_wrong()
+        check(USUAL, diagnosis=0).raise_if_wrong()
     assert "lstm_backward" in launcher.names
 
 
 def test_numpy_cases_are_left_alone():
-    case = model_case(random_model(ENTRIES[0]))
+    case = model_case(random_model(USUAL))
     assert on_device(case) is case
 
 

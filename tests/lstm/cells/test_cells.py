@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,9 +12,7 @@ from literal_cells import literal_step, literal_step_grad
 
 from grads.check import check_pair
 from lstm.cells import CELLS, Step, clipped
-from lstm.parameters import Scheme
 from lstm.recurrent import copy_through, padded_backward
-from lstm.stack import Stack, stack_weights, zero_state
 
 B, E, H = 4, 3, 2
 PAD = np.array([[False], [True], [False], [True]])
@@ -144,15 +142,6 @@ def test_gradients_of_every_output_alone_and_together(unit, pad):
 
 
 @UNITS
-def test_no_gradient_of_the_output_is_a_gradient_of_zero(unit):
-    a = make(unit)
-    step = run(unit, a)
-    without, zero = (vjp(unit, a, step, d) for d in (None, np.zeros((B, H))))
-    for actual, expected in zip((*without[0], without[1]), (*zero[0], zero[1]), strict=True):
-        np.testing.assert_array_equal(actual, expected)
-
-
-@UNITS
 @pytest.mark.parametrize("clip", [None, 0.3])
 def test_padding(unit, clip):
     """The state before goes through to the bit, forward and back, unclipped; da is exactly 0.
@@ -169,14 +158,6 @@ def test_padding(unit, clip):
     for d, through, by_itself in zip(d_state, above, own_state, strict=True):
         np.testing.assert_allclose(d[real], by_itself[real], rtol=1e-15)
         np.testing.assert_array_equal(d[~real], through[~real])
-
-
-@UNITS
-def test_a_bias_may_be_missing(unit):
-    a = make(unit)
-    zero = run(unit, a._replace(b=np.zeros_like(a.b)))
-    for actual, expected in zip(run(unit, a._replace(b=None)).now, zero.now, strict=True):
-        np.testing.assert_array_equal(actual, expected)
 
 
 @UNITS
@@ -208,17 +189,6 @@ def test_single_precision_stays_single(unit):
     for actual, expected in zip(everything(a), everything(exact), strict=True):
         assert actual.dtype == np.float32
         assert_close(actual.astype("f8"), expected, 1e-6)
-
-
-@UNITS
-def test_a_cell_declares_its_sizes(unit):
-    """Its sizes are those that weights and zero states are made of."""
-    cell = CELLS[unit]
-    weights = stack_weights("s", Stack(unit, 1, H), {"x": E}, Scheme())
-    assert weights["s.0.W"].shape == (len(cell.gates) * H, E + H)
-    assert weights["s.0.b"].shape == (len(cell.gates + cell.biases) * H,)
-    state: Any = zero_state(np, unit, B, H, "f4")
-    assert [(array.shape, array.dtype) for array in state] == [((B, H), "f4")] * cell.states
 
 
 # --- the order of the blocks ----------------------------------------------------------------------

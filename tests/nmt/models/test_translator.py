@@ -14,7 +14,6 @@ from literal import (
     clipping,
     dense,
     draw_parameters,
-    noisy_loss,
     total,
 )
 
@@ -44,13 +43,13 @@ def make(dtype=np.float64, scale=0.6, **options):
     return model, draw_parameters(np.random.default_rng(5), model.weights(), dtype, scale)
 
 
-def batch_of(pairs, reverse=False):
-    return make_batch(pairs, range(len(pairs)), reverse)
+def batch_of(pairs):
+    return make_batch(pairs, range(len(pairs)), False)
 
 
-def run(model, parameters, pairs, seed=None, reverse=False):
+def run(model, parameters, pairs):
     """Loss and dense gradients of one batch."""
-    loss, cache = noisy_loss(model, parameters, batch_of(pairs, reverse), seed)
+    loss, cache = model.loss(parameters, batch_of(pairs))
     return loss, {name: dense(d) for name, d in model.backward(cache).items()}
 
 
@@ -107,14 +106,6 @@ def test_loss_of_weights_times_10000(attention):
     assert_close(loss, literal(model.config, parameters, RAGGED)[0])
 
 
-def test_a_reversed_source_is_the_derivation_of_the_reversed_words():
-    model, parameters = make()
-    loss, gradients = run(model, parameters, RAGGED, reverse=True)
-    expected, derived = literal(model.config, parameters, [(x[::-1], y) for x, y in RAGGED])
-    assert_close(loss, expected)
-    assert_same_gradients(gradients, derived)
-
-
 # --- both clippings of 2.2.2 --------------------------------------------------------------------
 
 
@@ -144,9 +135,6 @@ def test_both_clippings_together():
         assert_close(norm, np.sqrt((flat**2).sum()))
         clipped = np.concatenate([(d * scale).ravel() for d in gradients.values()])
         assert_close(clipped, flat * tau / norm if is_clipped else flat)
-
-
-# --- batches and sentences, for every configuration ---------------------------------------------
 
 
 # --- noise --------------------------------------------------------------------------------------
@@ -209,6 +197,3 @@ def test_each_mask_acts_at_its_site(attention, site, weight, width):
     assert np.abs(before[:, :width]).max() > 0 == np.abs(after[:, :width]).max()
     if width is not None:
         assert np.abs(after[:, width:]).max() > 0
-
-
-# --- on the stand-in ----------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from grads.check.evaluate import Line
 from grads.check.kinks import find_kink, find_kink_along
 from grads.check.result import BAD, Row
 
-HALVINGS = 64  # most parts of a line that are halved to locate wrong entries
-LOCATED = 16  # most wrong entries that are located
+HALVINGS = 32  # most parts of a line that are halved to locate wrong entries
+LOCATED = 8  # most wrong entries that are located
 PIECES = 512  # most pieces of a line
 MOST = 48  # most kinks along a direction, of different values, that are left out
 

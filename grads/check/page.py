@@ -162,7 +162,7 @@ def _said(report: Result, cells: int) -> str:
     """The verdict, the remarks, the tensors and the drawings of a check."""
     directory = report.title.partition(".py:")[0].rpartition("/")[0]
     remarks = "".join(
-        f"<li>{html.escape(text.replace(f'{directory}/', '') if directory else text)}</li>"
+        f"<li>{_code(html.escape(text.replace(f'{directory}/', '') if directory else text))}</li>"
         for text in report.remarks())
     maps = "".join(heat_map(row, cells) for row in report.rows)
     summary = html.escape(report.summary().removeprefix(f"{report.title}: {SAID[report.verdict]}"))
@@ -172,6 +172,11 @@ def _said(report: Result, cells: int) -> str:
         + (f'<ul class="remarks">{remarks}</ul>' if remarks else "")
         + (_tensors(report) if report.rows else "")
         + (f"<h3>Relative error</h3><div class=\"maps\">{maps}</div>" if maps else ""))
+
+
+def _code(text: str) -> str:
+    """A text with what is between backticks as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", text)
 
 
 def _title(report: Result) -> str:

@@ -29,6 +29,12 @@ from grads.check.state import STATELESS
 from grads.check.watch import Watch
 
 CONSTANT = 1e-4  # fraction of the largest gradient that may not depend on the upstream gradient
+# Factors of the upstream gradient. A backward may iterate to an absolute tolerance: with small ones
+# it is less exact, and with very large ones it may not end.
+SCALES = (-(2.0**6), 2.0**-6)
+SCALES_OF_HALF = (-(2.0**4), 2.0**-4)  # the same in float16
+FURTHER = (2.0**-30, -(2.0**-31), 2.0**7)  # factors that show how it is not linear
+ROUNDINGS = 64  # by which two runs may differ: sums over a set come in any order
 STEP = 0.25  # relative change of the inputs of another run
 ALIASED = Finding("aliased", "cache", "another run of the forward changes the gradients of this "
                   "one: its cache shares a buffer")
@@ -81,7 +87,7 @@ def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> dict[str, 
     findings += [Finding("not finite", name, "the output is NaN or infinite")
                  for name, out in outputs.items() if not np.isfinite(out).all()]
     findings += [Finding("random", name, "two runs of the function differ: freeze its random "
-                         "numbers (a dropout mask, a seed)") for name in differing(again, outputs)]
+                         "numbers (a dropout mask, a seed)") for name in _unequal(again, outputs)]
     if not outputs:
         findings.append(Finding("nothing", "outputs", "the function returns nothing"))
     return outputs
@@ -118,17 +124,48 @@ def _copies(arrays: Arrays, dtype: Any = None) -> dict[str, np.ndarray]:
     return {name: np.array(a, dtype) for name, a in arrays.items()}
 
 
+def _unequal(actual: Arrays, expected: Arrays) -> list[str]:
+    """The names of the arrays that differ by more than a few roundings of their largest entry."""
+    unequal = []
+    for name in differing(actual, expected):
+        a, b = actual[name], expected[name]
+        eps = np.finfo(b.dtype).eps if b.dtype.kind in "fc" else 0.0
+        with np.errstate(all="ignore"):
+            largest = np.abs(b[np.isfinite(b)]).max(initial=0.0)
+            few = np.abs(a - b) <= ROUNDINGS * eps * largest
+        alike = few | (a == b) | (np.isnan(a) & np.isnan(b))
+        unequal += [name] * (not alike.all())
+    return unequal
+
+
 # --- linear in the upstream gradient? -----------------------------------------------------------
 
 
 @np.errstate(all="ignore")
 def linearity_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Finding]:
     """Faults of a backward that show with other upstream gradients: it must be linear in them, and
-    two runs must give the same."""
-    half, zero = (_scaled(case, upstream, gradients, factor) for factor in (-0.5, 0.0))
-    if not differing(half, gradients) and not any(d.any() for d in zero.values()):
+    two runs must give the same. Small and large ones show what is dropped and what is clipped."""
+    scales = SCALES_OF_HALF if case.dtype == np.float16 else SCALES
+    if not any(differing(_scaled(case, upstream, gradients, factor), gradients)
+               for factor in scales):
         return []
-    return _faults_of_scaling(case, upstream, gradients, half, zero)
+    again = _scaled(case, upstream, gradients, 1.0)
+    if random := _unequal(again, gradients):
+        return [Finding("random", f"d{name}", "two runs of the backward differ") for name in random]
+    dtype = None
+    if case.dtype != np.float64:  # where little underflows
+        try:
+            gradients, dtype = _scaled(case, upstream, gradients, 1.0, np.float64), np.float64
+        except Exception:  # the code may insist on its dtype
+            pass
+    factors = (*scales, -0.5, 0.0, *FURTHER)
+    scaled = [_scaled(case, upstream, gradients, factor, dtype) for factor in factors]
+    said: dict[str, list[str]] = {}
+    for name, gradient in gradients.items():
+        message = _nonlinear(gradient, *(there[name] for there in scaled))
+        said.setdefault(message, []).append(f"d{name}")
+    return [Finding("upstream", ", ".join(tensors), message)
+            for message, tensors in said.items() if message]
 
 
 def _scaled(
@@ -144,41 +181,14 @@ def _scaled(
             for name, gradient in gradients.items()}
 
 
-def _faults_of_scaling(
-    case: Case, upstream: Arrays, gradients: Arrays, half: Arrays, zero: Arrays
-) -> list[Finding]:
-    """What makes gradients differ from those for -1/2 and 0 times the upstream gradient."""
-    differ, dtype = differing(half, gradients), None
-    again = _scaled(case, upstream, gradients, 1.0) if differ else gradients
-    if random := differing(again, gradients):
-        return [Finding("random", f"d{name}", "two runs of the backward differ") for name in random]
-    if differ and case.dtype != np.float64:  # where little underflows
-        try:
-            half, gradients = (_scaled(case, upstream, gradients, factor, np.float64)
-                               for factor in (-0.5, 1.0))
-            differ, dtype = differing(half, gradients), np.float64
-        except Exception:  # the code may insist on its dtype
-            pass
-    names = [name for name in gradients if name in differ or zero[name].any()]
-    small = [_scaled(case, upstream, gradients, factor, dtype)
-             for factor in (2.0**-30, -(2.0**-31)) if names]
-    said: dict[str, list[str]] = {}
-    for name in names:
-        message = _nonlinear(gradients[name], half[name], zero[name],
-                             *(gradient[name] for gradient in small))
-        said.setdefault(message, []).append(f"d{name}")
-    return [Finding("upstream", ", ".join(tensors), message)
-            for message, tensors in said.items() if message]
-
-
 def _nonlinear(
-    gradient: np.ndarray, half: np.ndarray, zero: np.ndarray, small: np.ndarray,
-    smaller: np.ndarray,
+    gradient: np.ndarray, large: np.ndarray, small: np.ndarray, half: np.ndarray, zero: np.ndarray,
+    tiny: np.ndarray, tinier: np.ndarray, larger: np.ndarray,
 ) -> str:
     """How a gradient depends on the upstream gradient; "" if linearly.
 
-    Arguments: gradient; half, zero, small and smaller, the gradients from -1/2, 0, 2^-30 and -2^-31
-    times the upstream gradient, divided by these factors.
+    Arguments: gradient; the others, the gradients from SCALES, -1/2, 0 and FURTHER times the
+    upstream gradient, divided by these factors.
     """
     largest = np.abs(gradient).max(initial=0.0)
 
@@ -187,21 +197,32 @@ def _nonlinear(
 
     if not np.isfinite(zero).all():  # a right one may divide by it
         zero = np.zeros_like(zero)
-    if not np.isfinite(gradient).all() or (alike(half, gradient) and alike(zero, 0.0)):
+    finite = [there for there in (large, small, half) if np.isfinite(there).all()]
+    if not np.isfinite(gradient).all() or (
+            all(alike(there, gradient) for there in finite) and alike(zero, 0.0)):
         return ""
     if alike(zero, gradient):
         return "it ignores the upstream gradient"
-    if alike(half + 3 * zero, gradient):
+    if alike(half + 3 * zero, gradient) and not alike(zero, 0.0):
         return "something is added to it that does not depend on the upstream gradient"
-    if alike(zero, 0.0) and alike(half, 1.5 * small - gradient / 2):
+    if alike(half, 1.5 * tiny - gradient / 2) and not alike(half, gradient):
         return ("it is quadratic in the upstream gradient: is that squared, or a gradient used "
                 "where a value belongs?")
     if alike(-half, gradient):
         return "it loses the sign of the upstream gradient"
-    if alike(zero, 0.0) and alike(small, smaller) and not alike(small, 0.0):
-        return ("it is linear in small upstream gradients only: are they clipped, or squashed? "
-                "Check without that, or with smaller ones")
+    if alike(zero, 0.0) and alike(tiny, tinier) and not alike(tiny, 0.0):
+        return f"the backward {_clipping(FURTHER[2] * larger)}: any gradient is linear in that"
+    if alike(large, larger) and not alike(large, 0.0):
+        return "the backward drops small upstream gradients, or small gradients"
     return "it is not linear in the upstream gradient, as any gradient is"
+
+
+def _clipping(gradient: np.ndarray) -> str:
+    """What a backward does to large gradients. Arguments: a gradient for a large upstream."""
+    sizes, counts = np.unique(np.abs(gradient), return_counts=True)
+    if len(sizes) and counts[-1] > max(1, gradient.size // 2):  # they are equal
+        return f"clips this gradient at {sizes[-1]:.6g}"
+    return "clips or squashes its upstream gradient, or this gradient"
 
 
 # --- does the cache survive? ----------------------------------------------------------------------
@@ -228,14 +249,14 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
     changed = not all(np.array_equal(array, old, equal_nan=array.dtype.kind in "fc")
                       for array, old in zip(kept, before, strict=True))
     first = _backward(case, upstream, outputs, cache)
-    if changed and differing(first, gradients):
+    if changed and _unequal(first, gradients):
         return [ALIASED]
     try:
         again = _backward(case, upstream, outputs, cache)
     except Exception as error:
         return [Finding("cache", "backward", "a second call of the backward on the same cache "
                         f"fails, {type(error).__name__}: {error}: it changes its cache")]
-    names = differing(again, first)
+    names = _unequal(again, first)
     return _second_call(names, again, first) if names else []
 
 

@@ -152,17 +152,16 @@ class Result:
         ]
 
     def remarks(self) -> list[str]:
-        """Findings, then the worst entry and diagnosis of each bad row, then notes."""
+        """Findings, then the diagnoses, each with the worst entries of its rows, then notes."""
         lines = [self.stopped] * bool(self.stopped)
         lines += [f"{finding.kind}: {finding.name}: {finding.message}" for finding in self.findings]
-        said: set[tuple[str, str]] = set()
+        said: dict[str, dict[str, str]] = {}
         for row in self.rows:
-            where = f" at {row.place}" if row.status in BAD else ""
+            where = f"{row.name} at {row.place}" if row.status in BAD else row.name
             quiet = row.status in ("ok", "unfinished")
             for hint in row.hints or (() if quiet else (VERDICTS[row.status],)):
-                if (row.name, hint) not in said:
-                    lines.append(f"{row.name}{where}: {hint}")
-                    said.add((row.name, hint))
+                said.setdefault(hint, {}).setdefault(row.name, where)
+        lines += [f"{', '.join(places.values())}: {hint}" for hint, places in said.items()]
         return [*lines, *self.notes]
 
 

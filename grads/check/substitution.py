@@ -131,11 +131,13 @@ def argument_names(calls: Sequence[Callable[..., Any]], count: int) -> tuple[str
                       [f"x{k}" for k in range(count)]))
 
 
+@functools.cache
 def plain(name: str) -> str:
     """A name in the form in which names are compared: in lower case, without underscores."""
     return name.lower().replace("_", "")
 
 
+@functools.cache
 def gradient_names(path: str) -> list[str]:
     """The plain names under which people keep the gradient of an array of this name or path."""
     head, dot, tail = plain(path).partition(".")

@@ -61,8 +61,11 @@ def check_file(
         if labels:
             raise UserError(f"{path}: {name}_labels: expected none for a layer or a loss")
         arguments = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
-        with contained(target):
-            return check(*functions, *arguments, **how)
+        try:
+            with contained(target):
+                return check(*functions, *arguments, **how)
+        except UserError as error:
+            raise _only_makes_a_layer(target, functions[0]) or error from error
     with contained(f"{path}: {name}_inputs"):
         named = name_inputs(functions[0], inputs)[0]
     how["labels"] = _labels(labels, named, f"{path}: {name}_labels")
@@ -70,16 +73,38 @@ def check_file(
         return check(*functions, inputs, **how)
 
 
+def made_layer(target: str, function: Any, result: Any) -> UserError | None:
+    """The error for a function whose result is a layer that is to be checked; None if it is not."""
+    if not any(hasattr(result, method) for method in BACKWARDS):
+        return None
+    name, kind = function.__name__, type(result).__name__
+    return UserError(f"{target}: expected a layer, got a function that returns a {kind}: write "
+                     f"{name} = {kind}(...) instead of def {name}")
+
+
+def _only_makes_a_layer(target: str, function: Any) -> UserError | None:
+    """The error for a function that makes a layer without arguments; None for any other."""
+    try:
+        with contained(target):
+            return made_layer(target, function, function())
+    except UserError:
+        return None
+
+
 def make_inputs(module: ModuleType, path: Path, name: str, rng: np.random.Generator) -> Any:
     """The inputs that NAME_inputs(rng) of the file returns."""
     make = find(module, path, f"{name}_inputs")
     with contained(f"{path}: {name}_inputs"):
         try:
-            return make(rng)
+            inputs = make(rng)
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # of its own code
             raise UserError(f"{path}: expected a function {name}_inputs(rng): {error}") from error
+    if inputs is None or isinstance(inputs, str):
+        raise UserError(f"{path}: expected {name}_inputs(rng) to return an array, or a tuple, list "
+                        f"or mapping of the arguments of {name}, got {inputs!r}")
+    return inputs
 
 
 def functions_of(

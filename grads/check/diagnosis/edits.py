@@ -24,7 +24,7 @@ from grads.check.diagnosis.evidence import Array, Evidence
 from grads.check.diagnosis.instrument import Hooked, Site, called, exchanged, sources_of
 from grads.check.diagnosis.statements import changed_statements
 
-SECONDS = 2.0  # of CPU
+SECONDS = 1.5  # of CPU
 LONG = 70  # characters of an expression that is used elsewhere
 UNSURE = 1e-4  # largest relative error of a gradient that is right now, and
 SURE = 1e-7  # of the other gradients

@@ -22,7 +22,7 @@ from grads.check.diagnosis.instrument import Hooked, called, sources_of
 from grads.check.differentiate import along
 from grads.check.evaluate import Evaluator
 
-SECONDS = 1.5  # of CPU, for all tensors of a check
+SECONDS = 1.0  # of CPU, for all tensors of a check
 MOST = 250  # evaluations
 ALIKE = 1e-6  # relative difference of multiples that count as equal
 ROUNDING = {"complex": 1e-12}  # of a derivative, relative to its terms; of other methods

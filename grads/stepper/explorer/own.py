@@ -33,7 +33,7 @@ from grads.check.layers import (
 from grads.check.losses import LossRun
 from grads.check.nesting import flatten, like
 from grads.check.substitution import Subject, returned_names
-from grads.check.user_code import find, load_module, make_inputs
+from grads.check.user_code import find, load_module, made_layer, make_inputs
 from grads.check.user_code import functions_of as functions_of_name
 from grads.derivations.examples import Example
 from grads.stepper.explorer.settings import SEED, Settings
@@ -108,10 +108,8 @@ class Written:
             inputs = self.inputs if signature(function).parameters else []
             result = trace(function, *copy.deepcopy((*bound(call), *inputs)),
                            follow=self.follow).result
-            if any(hasattr(result, name) for name in BACKWARDS):
-                name, kind = function.__name__, type(result).__name__
-                raise UserError(f"{self.target}: expected a layer, got a function that returns a "
-                                f"{kind}: write {name} = {kind}(...) instead of def {name}")
+            if error := made_layer(self.target, function, result):
+                raise error
 
     def derivation(self, forward: Any, backward: Any, arguments: tuple[Any, ...], upstream: Any,
                    **others: Any) -> Derivation:

@@ -109,6 +109,11 @@ def test_the_page_is_escaped_and_names_no_directory():
     assert "<script" not in page and "secret" not in page and "mine.py:3" in page
 
 
+def test_code_in_a_diagnosis_is_shown_as_code():
+    page = html_page([Report([], notes=("right with `a < b` in place of `a`",))])
+    assert "right with <code>a &lt; b</code> in place of <code>a</code>" in page
+
+
 def test_a_page_of_many_checks_is_bounded_and_shows_wrong_ones_first():
     size = 40 * 40
     right = [Report([row_of((40, 40), range(size), np.full(size, 1e-16), name=f"W{k}")

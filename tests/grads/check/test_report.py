@@ -28,3 +28,10 @@ def test_what_is_undecided_or_not_finished_is_false(report):
 def test_the_text_of_a_report_is_its_table():
     report = check_gradients(lambda x: np.sin(x).sum(), [X], [-np.cos(X)])
     assert repr(report) == str(report) and repr(report).splitlines()[1].startswith("name  shape")
+
+
+def test_the_same_diagnosis_of_several_tensors_is_one_line():
+    report = check_gradients(lambda x, y: (np.sin(x) + np.sin(y)).sum(), [X, X],
+                             [-np.cos(X), -np.cos(X)])
+    said = [line for line in report.remarks() if "reversed sign" in line]
+    assert said == ["x at (0,), y at (0,): it has the reversed sign (ratio -1)"]

@@ -115,7 +115,8 @@ def test_a_file_that_does_not_import_or_is_empty(tmp_path, text, message):
     ("raises", "RuntimeError: no at FILE:"),
     ("alone", "expected a function alone_backward, found none"),
     ("backward_only", "expected a function backward_only_forward, found none"),
-    ("none", "none_inputs: inputs: expected numbers in "),
+    ("none", "FILE: expected none_inputs(rng) to return an array, or a tuple, list or mapping of "
+             "the arguments of none, got None"),
     ("stops", "SystemExit: enough at FILE:"),
     ("labelled", "labelled_labels: expected a mapping from inputs to the names of their axes, got"),
     ("misnamed", "misnamed_labels: expected names of inputs, "),
@@ -184,3 +185,19 @@ def test_layers_and_losses_of_a_file(tmp_path, capsys, name, tensor, factor):
     out = capsys.readouterr().out
     assert (f"{name}: ok" in out) == (factor == 1) and tensor in out
     assert (f"{tensor} at (" in out and "WRONG" in out) == (factor == 2)
+
+
+def test_a_function_that_only_makes_a_layer_is_told_what_to_write(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FORMS.replace("FACTOR", "1") + """
+
+def make_layer():
+    return Dense()
+
+
+def make_layer_inputs(rng):
+    return rng.normal(size=(4, 3))
+""", encoding="utf-8")
+    assert error_of(path, "make_layer") == (
+        "FILE:make_layer: expected a layer, got a function that returns a Dense: write make_layer "
+        "= Dense(...) instead of def make_layer")

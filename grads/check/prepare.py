@@ -87,7 +87,8 @@ def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> dict[str, 
     findings += [Finding("not finite", name, "the output is NaN or infinite")
                  for name, out in outputs.items() if not np.isfinite(out).all()]
     findings += [Finding("random", name, "two runs of the function differ: freeze its random "
-                         "numbers (a dropout mask, a seed)") for name in _unequal(again, outputs)]
+                         "numbers (a dropout mask, a seed)") for name in differing(again, outputs)
+                 if not _rounded(again[name], outputs[name])]
     if not outputs:
         findings.append(Finding("nothing", "outputs", "the function returns nothing"))
     return outputs
@@ -125,17 +126,17 @@ def _copies(arrays: Arrays, dtype: Any = None) -> dict[str, np.ndarray]:
 
 
 def _unequal(actual: Arrays, expected: Arrays) -> list[str]:
-    """The names of the arrays that differ by more than a few roundings of their largest entry."""
-    unequal = []
-    for name in differing(actual, expected):
-        a, b = actual[name], expected[name]
-        eps = np.finfo(b.dtype).eps if b.dtype.kind in "fc" else 0.0
-        with np.errstate(all="ignore"):
-            largest = np.abs(b[np.isfinite(b)]).max(initial=0.0)
-            few = np.abs(a - b) <= ROUNDINGS * eps * largest
-        alike = few | (a == b) | (np.isnan(a) & np.isnan(b))
-        unequal += [name] * (not alike.all())
-    return unequal
+    """The names of the arrays that differ by more than rounding."""
+    return [name for name in differing(actual, expected)
+            if not _rounded(actual[name], expected[name])]
+
+
+@np.errstate(all="ignore")
+def _rounded(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays differ by a few roundings of their largest entry at most."""
+    eps = np.finfo(b.dtype).eps if b.dtype.kind in "fc" else 0.0
+    few = np.abs(a - b) <= ROUNDINGS * eps * np.abs(b[np.isfinite(b)]).max(initial=0.0)
+    return bool((few | (a == b) | (np.isnan(a) & np.isnan(b))).all())
 
 
 # --- linear in the upstream gradient? -----------------------------------------------------------
@@ -146,9 +147,15 @@ def linearity_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[
     """Faults of a backward that show with other upstream gradients: it must be linear in them, and
     two runs must give the same. Small and large ones show what is dropped and what is clipped."""
     scales = SCALES_OF_HALF if case.dtype == np.float16 else SCALES
-    if not any(differing(_scaled(case, upstream, gradients, factor), gradients)
-               for factor in scales):
-        return []
+    if any(differing(_scaled(case, upstream, gradients, factor), gradients) for factor in scales):
+        return _faults_of_scaling(case, upstream, gradients, scales)
+    return []
+
+
+def _faults_of_scaling(
+    case: Case, upstream: Arrays, gradients: Arrays, scales: tuple[float, float]
+) -> list[Finding]:
+    """What makes gradients differ from those for multiples of the upstream gradients."""
     again = _scaled(case, upstream, gradients, 1.0)
     if random := _unequal(again, gradients):
         return [Finding("random", f"d{name}", "two runs of the backward differ") for name in random]
@@ -256,7 +263,7 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
     except Exception as error:
         return [Finding("cache", "backward", "a second call of the backward on the same cache "
                         f"fails, {type(error).__name__}: {error}: it changes its cache")]
-    names = _unequal(again, first)
+    names = differing(again, first)
     return _second_call(names, again, first) if names else []
 
 
@@ -269,6 +276,9 @@ def _backward(case: Case, upstream: Arrays, outputs: Mapping[str, Any], cache: A
 
 def _second_call(names: Sequence[str], again: Arrays, first: Arrays) -> list[Finding]:
     """The findings on gradients that a second call of the backward changes."""
+    names = [name for name in names if not _rounded(again[name], first[name])]
+    if not names:
+        return []
     if all(np.allclose(again[name], 2 * first[name]) for name in names):
         return [Finding("cache", f"d{name}", "the second is twice the first when the backward is "
                         "called again: is it not set to zero before it is added to?")

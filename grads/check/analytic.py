@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,8 +110,9 @@ class Form(NamedTuple):
     def _call_in_form(self, g: Callable[..., Any], a: Arrays) -> Any:
         """The result of g, which also gets the integers, or mappings and lists of arrays."""
         if self.held:
-            a = {name: a[name] if name in a else self.held[name].copy()
-                 for name in map(str, self.parts)}
+            a = {str(name): a[str(name)] if str(name) in a
+                 else value if isinstance(value, int) else self.held[str(name)].copy()
+                 for name, value in self.parts.items()}
         if isinstance(self.inputs, Mapping):
             return g(like(self.inputs, a, "", holds_arrays))
         return g(*(like(value, a, name, holds_arrays) for name, value in self.parts.items()))
@@ -128,7 +129,8 @@ class Form(NamedTuple):
         floating = {name: x for name, x in self.parts.items() if name not in self.held}
         fewer = len(gradients) == len(floating) if isinstance(gradients, (tuple, list)) else (
             len(floating) == 1 and not isinstance(gradients, Mapping))
-        known = name_gradients(gradients, floating if fewer else self.parts)
+        integers = f" ({', '.join(self.held)}: integers, without a gradient)"
+        known = name_gradients(gradients, floating if fewer else self.parts, [*floating], integers)
         for name in [name for name in self.held if known.get(name) is not None]:
             raise no_derivative(name, self.held[name])
         return {name: d for name, d in known.items() if name not in self.held}
@@ -163,8 +165,11 @@ def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarra
     return floating, Form(inputs, parts, nested, held)
 
 
-def name_gradients(gradients: Any, named: Arrays) -> dict[str, Any]:
-    """Gradients by the names of the inputs."""
+def name_gradients(
+    gradients: Any, named: Arrays, needed: Sequence[str] = (), without: str = ""
+) -> dict[str, Any]:
+    """Gradients by the names of the inputs. Arguments: for the error, the inputs whose gradients
+    are needed (none: all), and which are not."""
     if len(named) == 1:
         gradients = _as_sequence(gradients, *named.values())
     if isinstance(gradients, Mapping):
@@ -172,8 +177,9 @@ def name_gradients(gradients: Any, named: Arrays) -> dict[str, Any]:
     if isinstance(gradients, (list, tuple)) and len(gradients) == len(named):
         return dict(zip(named, gradients, strict=True))
     got = len(gradients) if isinstance(gradients, (list, tuple)) else 1
-    raise ValueError(f"gradients: expected {len(named)}, one for each of {', '.join(named)}, got "
-                     + (f"None: {NOTHING}" if gradients is None else str(got)))
+    needed = needed or [*named]
+    raise ValueError(f"gradients: expected {len(needed)}, one for each of {', '.join(needed)}"
+                     f"{without}, got " + (f"None: {NOTHING}" if gradients is None else str(got)))
 
 
 def _as_sequence(gradients: Any, only_input: Any) -> Any:

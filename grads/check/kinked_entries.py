@@ -66,6 +66,8 @@ def kinks_of(
         if not between:
             status[position] = "wrong"
             outside += [position] * alone
+            if high - low <= slack:  # no kink, but a value that is mostly rounding
+                continue
         left, right = kink.left + 0.0, kink.right + 0.0  # -0.0 reads badly
         hints.append(f"{index}: a kink, slope {left:.6g} on its left and {right:.6g} on its right"
                      f"{'' if between else ', the gradient is outside of both'}")

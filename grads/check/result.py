@@ -160,6 +160,7 @@ class Result:
             where = f"{row.name} at {row.place}" if row.status in BAD else row.name
             quiet = row.status in ("ok", "unfinished")
             for hint in row.hints or (() if quiet else (VERDICTS[row.status],)):
+                hint = hint.removeprefix(f"{row.place}: ") if row.status in BAD else hint
                 said.setdefault(hint, {}).setdefault(row.name, where)
         lines += [f"{', '.join(places.values())}: {hint}" for hint, places in said.items()]
         return [*lines, *self.notes]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grads.check import check_gradients
 from grads.check.evaluate import Evaluator
 from grads.check.kinks import Kink, find_kink
 
@@ -180,3 +181,11 @@ def test_evaluations_and_inputs(complex_step, evaluations):
 def test_a_function_that_takes_no_complex_numbers():
     assert at(lambda x: max(float(x), 0.0), 0.0) == Kink("kink", 0.0, D_OUT, D_OUT)
     assert at(lambda x: max(float(x), 0.0), 1e-9) is None
+
+
+def test_equal_slopes_are_no_kink():
+    """Where the function's value is mostly rounding."""
+    x = np.array([0.5, 0.01, 2.0])
+    wrong = np.sin(x) / x**2 - (1 - np.cos(x)) / x**3
+    report = check_gradients(lambda x: ((1 - np.cos(x)) / x**2).sum(), x, wrong)
+    assert report.verdict == "wrong" and "a kink" not in str(report)

@@ -139,3 +139,16 @@ def test_outputs_that_are_no_numbers():
     assert both.ok  # decisions beside the values
     with pytest.raises(ValueError, match="expected real numbers in output 'f', got <U1"):
         check_pair(lambda x: ("a", x), lambda d, x: d, [X])
+
+
+def test_a_number_that_is_no_array_reaches_the_functions_as_it_is():
+    """A seed: np.random.default_rng takes no array of no axes."""
+    def forward(x, seed):
+        kept = np.random.default_rng(seed).random(x.shape) < 0.5
+        return x * kept, kept
+
+    x = np.arange(1.0, 5.0)
+    assert check_pair(forward, lambda d, kept: d * kept, [x, 42]).ok
+    with pytest.raises(ValueError, match=r"expected 1, one for each of x \(seed: integers, without "
+                       r"a gradient\), got 3"):
+        check_pair(forward, lambda d, kept: (d, d, d), [x, 42])

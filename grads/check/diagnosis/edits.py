@@ -29,6 +29,7 @@ LONG = 70  # characters of an expression that is used elsewhere
 UNSURE = 1e-4  # largest relative error of a gradient that is right now, and
 SURE = 1e-7  # of the other gradients
 VALUE = "_value_"
+GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
 
 # what is tried in place of a value {} of floats, integers, flags, or of a range
 ALONE = {
@@ -231,9 +232,12 @@ class Edits:
                 continue
             tried.add(key)
 
-            def change(k: int, value: Any, number: int = number, text: str = text) -> Any:
+            def change(k: int, value: Any, number: int = number, text: str = text,
+                       largest: int = GROWN * max(1, np.size(seen.value))) -> Any:
                 if k != number:
                     return value
+                if np.size(value) > largest or time.process_time() > self.stop:
+                    raise RuntimeError("an array grows in a loop, or the time is over")
                 frame = sys._getframe(1)
                 return _evaluated(text, value, frame.f_globals, frame.f_locals)
 

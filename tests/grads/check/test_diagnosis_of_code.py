@@ -312,3 +312,30 @@ def test_what_the_tried_code_prints_is_not_shown(tmp_path, capsys):
     """The search alone runs the backward some hundred times."""
     hints_of(tmp_path, SCALE, "dc = dz * g", "print('in it'); dc = dz")
     assert 0 < capsys.readouterr().out.count("in it") < 50
+
+
+NEWTON = """
+def newton(a):
+    x = a
+    for _ in range(50):
+        x = x - (x * x - a) / (2 * x)
+    return x.sum()
+
+
+def newton_gradient(a):
+    x = a
+    for _ in range(50):
+        x = x - (x * x - a) / (2 * x)
+    return [1 / (2 * x * x)]
+
+
+def newton_inputs(rng):
+    return [rng.uniform(0.5, 3, 5)]
+"""
+
+
+def test_a_change_in_a_loop_does_not_fill_the_memory(tmp_path):
+    """The gradient has 1 / (2 x^2) for 1 / (2 x); a changed line lets x grow in each turn."""
+    (tmp_path / "mine.py").write_text(NEWTON)
+    report = check_file(f"{tmp_path / 'mine.py'}:newton", np.random.default_rng(0))
+    assert "`np.sqrt(a)` in place of `a`" in str(report)

@@ -10,7 +10,7 @@ by the loop's index; calls of a function are distinguished by their number.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -101,9 +101,11 @@ def trace(
 
 
 def record(program: Program, arguments: Sequence[Any], named: dict[str, Any], keep: int = KEEP,
-           held: float = math.inf, max_steps: int = STEPS) -> Trace:
-    """Record one run of a rewritten function. The arguments are those of `trace`."""
-    recorder = Recorder(program, keep, max_steps, held, (arguments, named))
+           held: float = math.inf, max_steps: int = STEPS,
+           noted: Collection[str] | None = None) -> Trace:
+    """Record one run of a rewritten function. The arguments are those of `trace`, and `noted` of
+    `Recorder`."""
+    recorder = Recorder(program, keep, max_steps, held, (arguments, named), noted)
     result = program.run(recorder, *arguments, **named)
     return Trace(recorder.steps, recorder.calls, result, program, recorder.readings,
                  recorder.memory, recorder.alive, recorder.references)

@@ -1,8 +1,8 @@
-"""Drawings of a cell from inside, as SVG: gates, products and sums, and what flows between them.
+"""Draws a cell from inside as SVG: gates, products and sums, and the values that flow between them.
 
-A drawing has nodes, and a flow for each variable: the lines from where it is made to where it is
-read. A flow is a link, which the page points at the line that makes the variable. Coordinates are
-pixels; a drawing is as wide as a phone.
+A drawing has nodes and flows. A flow is a variable's lines, from where the variable is computed to
+where it is read. In the page each flow is a link to the line that computes the variable.
+Coordinates are pixels; a drawing is as wide as a phone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DECLARED = re.compile(r"(--[\w-]+): (#\w+);")
 
 
 class Node(NamedTuple):
-    """An operation: a circle for one entry by entry, a box for a function or a product."""
+    """An operation. An elementwise operation is a circle, a function or a product is a box."""
 
     x: int
     y: int
@@ -33,7 +33,7 @@ class Node(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """A variable, or an unnamed part of the line that makes it, on its way."""
+    """The lines of a variable, or of an unnamed part of the expression that computes it."""
 
     variable: str
     lines: tuple[str, ...]  # path data of each line
@@ -41,7 +41,7 @@ class Flow(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A function's drawing; `summary` is read out in its place."""
+    """The drawing of a function. Screen readers read its `summary` instead."""
 
     summary: str
     height: int
@@ -82,8 +82,11 @@ LSTM = Drawing(
 
 
 def gated(state: str = "h", context: bool = False, after: bool = False) -> Drawing:
-    """A gated unit. Arguments: state, its letter; context, whether it reads c too; after, whether
-    the reset gate comes after the product with U."""
+    """Draw a gated unit.
+
+    Arguments: state, its letter; context, whether it also reads c; after, whether the reset gate is
+    applied after the product with U.
+    """
     previous, candidate = f"{state}_prev", f"{state}_tilde"
     keeps, adds = ("z", "1 − z") if after else ("1 − z", "z")
     nodes = [Node(204, 36, "×"), Node(304, 36, "+"), Node(304, 92, "×"), Node(100, 92, "×"),
@@ -121,7 +124,8 @@ def gated(state: str = "h", context: bool = False, after: bool = False) -> Drawi
 
 
 def attention(query: str, states: str, weights: str, vector: bool) -> Drawing:
-    """Query, scores, weights, context; vector, whether they make the attentional vector too."""
+    """Draw the query, the scores, the weights and the context, with `vector` also the attentional
+    vector."""
     nodes = [Node(96, 104, "score", 44), Node(186, 104, "softmax", 56), Node(262, 104, "×")]
     flows = [Flow(states, ("M6 164 H96 V115", "M96 164 H262 V115"), (6, 146)),
              Flow("e", ("M119 104 H157",), (128, 120)),
@@ -154,9 +158,9 @@ SUBLAYERS = {"attention": "self-att.", "source": "source", "feed_forward": "feed
 
 
 def block(placed: str, sublayers: tuple[str, ...]) -> Drawing:
-    """A Transformer's layer: the residual stream, and beside it a branch for each sublayer.
+    """Draw a Transformer layer: the residual stream, with a branch for each sublayer.
 
-    Arguments: placed, where the norm is, pre or post; sublayers, names of SUBLAYERS.
+    Arguments: placed, the position of the norm, pre or post; sublayers, names of SUBLAYERS.
     """
     nodes: list[Node] = []
     flows = [Flow("u[0]", (), (4, 182))]
@@ -195,7 +199,7 @@ DRAWINGS = {  # by function
 
 
 def svg(drawing: Drawing) -> str:
-    """The drawing as an SVG element, for the page; its styles are those of `inside.css`."""
+    """The drawing as an SVG element for the page, which is styled by `inside.css`."""
     parts = [f'<svg class="cell-drawing" viewBox="0 0 {WIDTH} {drawing.height}" role="group" '
              f'aria-label="{escape(drawing.summary)}" xmlns="http://www.w3.org/2000/svg">',
              '<defs><marker id="into" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
@@ -206,7 +210,7 @@ def svg(drawing: Drawing) -> str:
 
 
 def standalone(drawing: Drawing) -> str:
-    """The drawing as a file of its own, in the page's light colours."""
+    """The drawing as an SVG file in the page's light colours."""
     colours = dict(reversed(DECLARED.findall(BASE.read_text("utf-8"))))
     still = STYLE.read_text("utf-8").partition("/* states")[0]
     style = COLOUR.sub(lambda match: colours[match[1]], still)
@@ -214,7 +218,7 @@ def standalone(drawing: Drawing) -> str:
 
 
 def _flow(flow: Flow) -> str:
-    """A variable's lines, where it can be pointed at, its name and room for its number."""
+    """A variable's lines, the area where they can be clicked, its name, and room for its number."""
     lines = "".join(f'<path class="wide" d="{line}"/><path class="line" d="{line}"/>'
                     for line in flow.lines)
     name = ""
@@ -236,13 +240,13 @@ def _node(node: Node) -> str:
 
 
 def _raised(text: str) -> str:
-    """A text whose letters behind ^ are raised, and behind _ lowered."""
+    """SVG text in which letters after ^ are superscripts and letters after _ are subscripts."""
     return re.sub(r"([\^_])(\w)", lambda match: f'<tspan dy="{-4 if match[1] == "^" else 3}" '
                   f'class="index">{match[2]}</tspan>', escape(text))
 
 
 def _lettered(variable: str) -> str:
-    """A variable's name with its index: h_prev is h at t - 1, a_r has the index r."""
+    """A variable's name with its index: h_prev is h at t - 1, and a_r has the index r."""
     name = variable.split(".")[0]
     before = PREVIOUS.match(name)
     letter, _, index = (before[1], "", "t−1") if before else name.partition("_")

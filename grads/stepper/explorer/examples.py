@@ -93,11 +93,12 @@ class RunExample:
         return [*self.notes, *(self.own.notes() if self.own is not None else [])]
 
     def rerun(self, edits: Any) -> Trace:
-        """The backward pass with edits, traced."""
+        """The backward pass with edits, traced. Readings are recorded in the edited functions
+        only."""
         derivation, run = self.run.derivation, self.run
         return record(run.backward.program.edited(edits),
                       derivation.given(run.example, run.forward.result), {}, self.keep,
-                      derivation.held)
+                      derivation.held, noted=tuple(edits))
 
     def described(self) -> dict[str, Any]:
         """Sentence and sizes as they are, for the page."""

@@ -29,10 +29,10 @@ STACKS = {"vstack": 0, "hstack": 1}
 
 
 def expansions(text: str, reads: Mapping[str, int], count: int) -> list[Tree | None]:
-    """The tree of each target's right-hand side; None where it is more than arithmetic.
+    """The tree of the right-hand side for each target; None for one that is more than arithmetic.
 
-    Arguments: text, the statement; reads, the tensor behind each name as it is written; count, how
-    many targets the statement has.
+    Arguments: text, the statement; reads, the tensor of each name, as it is written; count, the
+    number of targets.
     """
     try:
         statement = ast.parse(text.strip()).body[0]
@@ -53,7 +53,8 @@ def expansions(text: str, reads: Mapping[str, int], count: int) -> list[Tree | N
 
 
 def _tree_or_none(node: ast.expr, reads: Mapping[str, int]) -> Tree | None:
-    """The tree of an expression; None where a part of it is no arithmetic, or it is only a name."""
+    """The tree of an expression; None for a bare name, and for an expression that is more than
+    arithmetic."""
     try:
         tree = _tree(node, reads)
     except LookupError:
@@ -62,7 +63,7 @@ def _tree_or_none(node: ast.expr, reads: Mapping[str, int]) -> Tree | None:
 
 
 def _tree(node: ast.expr, reads: Mapping[str, int]) -> Tree:
-    """The tree of an expression; LookupError where a part of it is no arithmetic."""
+    """The tree of an expression. Raises LookupError if a part of it is not arithmetic."""
     written = ast.unparse(node)
     if isinstance(node, ast.Attribute) and node.attr == "T":
         return ["T", _tree(node.value, reads)]
@@ -85,7 +86,7 @@ def _tree(node: ast.expr, reads: Mapping[str, int]) -> Tree:
 
 
 def _call(node: ast.Call, reads: Mapping[str, int]) -> Tree:
-    """The tree of a call of one of the derivations' helpers."""
+    """The tree of a call of a helper of the derivations."""
     function = node.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     first = node.args[0]

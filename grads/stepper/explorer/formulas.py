@@ -1,7 +1,8 @@
-"""The typeset equation of a line of a derivation.
+"""Finds the typeset equation of a line of a derivation.
 
-`assets/formulas.json` is made at development time from `typeset/formulas.txt`: KaTeX's HTML and
-MathML by statement. The statement itself is the key, so a changed line never shows a stale one.
+`assets/formulas.json` is generated during development from `typeset/formulas.txt`. It holds KaTeX's
+HTML and MathML by statement. Because the statement is the key, a changed line never shows an
+outdated equation.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ ASSETS = Path(__file__).parent / "assets"
 
 @cache
 def formulas() -> dict[str, dict[str, str]]:
-    """By statement: "tag", the equation's number; "html", the equation; "note", in words."""
+    """By statement: "tag", the number of the equation; "html", the equation; "note", an
+    explanation."""
     typeset: dict[str, dict[str, str]] = json.loads(
         (ASSETS / "formulas.json").read_text(encoding="utf-8"))
     return typeset
 
 
 def key(text: str, places: Iterable[str] = ()) -> str | None:
-    """The key of a statement's equation, None where there is none; white space does not matter.
+    """The key of a statement's equation; None if it has none. White space does not matter.
 
-    places: where the statement stands, the nearest first; the first that has an equation of its own
-    decides, as the softmax of attention has another one than that of the predictions.
+    Argument places: the functions around the statement, innermost first. The first with an equation
+    for this statement decides, because the softmax of attention has another equation than that of a
+    prediction.
     """
     statement = " ".join(text.split())
     known = (*(f"{{{place}}} {statement}" for place in places), statement)
@@ -37,7 +40,7 @@ def key(text: str, places: Iterable[str] = ()) -> str | None:
 
 
 def functions(trace: Trace, step: Step) -> list[str]:
-    """The functions that a step is in, from the innermost outward; NAME_grad is called NAME."""
+    """The functions around a step, innermost first. NAME_grad is called NAME."""
     frame: int | None = step.frame
     names = []
     while frame is not None:
@@ -47,6 +50,6 @@ def functions(trace: Trace, step: Step) -> list[str]:
 
 
 def used(steps: Iterable[dict[str, Any]]) -> dict[str, dict[str, str]]:
-    """The equations that the steps of a page speak of."""
+    """The equations that the steps of a page refer to."""
     keys = dict.fromkeys(step.get("formula") for step in steps)
     return {name: formulas()[name] for name in keys if name in formulas()}

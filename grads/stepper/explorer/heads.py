@@ -1,4 +1,4 @@
-"""The attention heads of a run: for each its weights as a map, and the gradients of its scores."""
+"""The attention heads of a run: each head's weights, and the gradients of its scores, as a map."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CELLS = 8000  # of all maps; of more the first and the last layer's are shown
 
 
 class Place(NamedTuple):
-    """Which head of a model a step is in."""
+    """The head of a model in which a step works."""
 
     side: str  # "encoder" or "decoder"; "" of a head by itself
     source: bool  # whether it asks the encoder's output
@@ -30,9 +30,12 @@ class Place(NamedTuple):
 
 
 def heads_json(table: Table, steps: Steps) -> list[dict[str, Any]]:
-    """A map for each head: side, source, layer and head; words of rows and columns; and of both
-    passes the tensor, the first and the last step of the head, and all numbers where the tensor has
-    the first only; of the forward pass what is masked. Empty where there are no heads."""
+    """A map for each head; empty if the model has no heads.
+
+    A map has the side, source, layer and head, and the words of its rows and columns. For each pass
+    it has the tensor, the first and last step of the head, and all numbers if the tensor is shown
+    in part. The forward pass also lists the masked entries.
+    """
     maps_by_place = {place: heading(table, place) | {"weights": weights}
              for place, weights in maps(table, steps, FORWARD, WEIGHTS)}
     for place, gradients in maps(table, steps, BACKWARD, GRADIENTS):
@@ -46,7 +49,7 @@ def heads_json(table: Table, steps: Steps) -> list[dict[str, Any]]:
 def maps(
     table: Table, steps: Steps, name: str, variable: str
 ) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Of each head in a pass: where it is, and its map."""
+    """The place and the map of each head in one pass."""
     trace, shown = table.traces[name], sorted(table.shown[name])
     frames: dict[int, list[int]] = {}
     for step in trace.steps:
@@ -66,7 +69,7 @@ def maps(
 
 
 def masked(trace: Trace, frame: int) -> list[int]:
-    """Where a head's words must not look, counted row by row."""
+    """The masked entries of a head, counted row by row."""
     for step in trace.steps:
         for i, target in enumerate(step.targets):
             if (step.kind, step.frame, target.name) == ("call", frame, "dead"):
@@ -76,13 +79,13 @@ def masked(trace: Trace, frame: int) -> list[int]:
 
 
 def place_of(called: Sequence[str], step: Step) -> Place:
-    """Where a step of a head is, by the functions around it."""
+    """The head in which a step works, given by the functions around it."""
     side = next((f"{half}r" for half in called if half in ("encode", "decode")), "")
     return Place(side, "source_attention" in called, frozenset(step.loops))
 
 
 def heading(table: Table, place: Place) -> dict[str, Any]:
-    """What a map is of, and the words of its rows and columns; numbers where there are none."""
+    """A map's title, and the words of its rows and columns, or numbers if there are no words."""
     loops = dict(place.loops)
     title = {"side": place.side, "source": place.source} | {
         name: loops.get(loop, 1) for loop, name in LOOPS.items()}

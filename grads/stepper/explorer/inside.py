@@ -1,4 +1,4 @@
-"""Which drawing shows a step from inside, and what flows on its lines."""
+"""Chooses the drawing that shows a step from inside, and the tensors that flow on its lines."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ NAMED = {"z": ("dr", "dy")}  # other names of a gradient: what leaves a branch i
 
 
 def inside_json(table: Table, steps: Steps) -> dict[str, Any]:
-    """Drawings by name; for each run of a function that has one, by variable the tensor, the step
-    that makes it, the tensor of its gradient and the step that makes that. Each step inside of one
-    gets its number, and the variables that it writes and reads."""
+    """The drawings by name, and the tensors on them.
+
+    Each call of a function with a drawing lists, by variable, the tensor, the step that computes
+    it, the tensor of its gradient and the step that computes the gradient. Each step inside such a
+    call gets the number of the call and the variables that it writes and reads.
+    """
     forward, backward = Frames(table, steps, FORWARD), Frames(table, steps, BACKWARD)
     waiting: dict[Any, list[int]] = defaultdict(list)
     for frame in forward.drawn:
@@ -44,7 +47,7 @@ def inside_json(table: Table, steps: Steps) -> dict[str, Any]:
 
 
 class Frames:
-    """The calls of functions that have a drawing, in a pass, and the steps inside of each."""
+    """The calls of one pass whose functions have a drawing, and the steps inside each call."""
 
     def __init__(self, table: Table, steps: Steps, name: str) -> None:
         self.table, self.shown, self.name = table, steps, name
@@ -62,7 +65,7 @@ class Frames:
         self.known = {frame: self.variables(frame) for frame in self.drawn}
 
     def function(self, frame: int) -> str:
-        """The function that is drawn: `lstm` of `lstm_grad` too."""
+        """The function that is drawn: `lstm` also for `lstm_grad`."""
         return self.trace.calls[frame].function.removesuffix("_grad")
 
     def owner(self, frame: int | None) -> int | None:
@@ -77,7 +80,7 @@ class Frames:
         return None
 
     def drawing(self, frame: int, steps: list[Step]) -> str:
-        """The name of a call's drawing: of a layer's by its sublayers."""
+        """The name of a call's drawing. A layer's drawing depends on its sublayers."""
         if self.function(frame) != LAYER:
             return self.function(frame)
         calls = [step.function.removesuffix("_grad") for step in steps if step.kind == "call"]
@@ -85,19 +88,20 @@ class Frames:
         return f"{LAYER} {placed[0]} {len(placed)}" if placed else ""
 
     def place(self, frame: int) -> tuple[str, frozenset[tuple[str, int]]]:
-        """What a call shares with its backward's: the function, and the iterations of loops."""
+        """What a call has in common with the call of its backward: the function and the loop
+        iterations."""
         return self.function(frame), frozenset(self.trace.calls[frame].loops)
 
     def name_of(self, step: Step, frame: int, written: str) -> str:
-        """A variable as a drawing names it: of a sublayer with its number."""
+        """A variable's name in a drawing. Inside a sublayer it includes the sublayer's number."""
         number = dict(step.loops).get(K)
         if self.function(frame) != LAYER or step.frame == frame or number is None:
             return written
         return f"{written}.{number}"
 
     def targets(self, frame: int) -> Iterator[tuple[str, int | None, int | None]]:
-        """Variables with their tensors and steps: of the innermost functions first, and of what
-        the call returned."""
+        """The variables with their tensors and steps: those of the innermost functions first, then
+        those that the call returned."""
         for step in sorted(self.inside[frame], key=lambda step: -step.depth):
             for i, target in enumerate(step.targets):
                 tensor = self.table.follow(self.name, (step.number, i))[0]
@@ -107,8 +111,11 @@ class Frames:
                         frame, tensor, step)
 
     def maker(self, frame: int, tensor: int, step: Step) -> int | None:
-        """The step inside of a call that computed a tensor, if there is one; else the one given;
-        of what was returned without a name the step outside that names it."""
+        """The step inside a call that computed a tensor.
+
+        If there is none, this is the given step. For a returned value without a name it is the step
+        outside the call that names the value.
+        """
         name, origin = self.table.origins[self.table.root(tensor)]
         made = self.trace.steps[origin[0]] if name == self.name else None
         inside = made is not None and made.kind == "assign" and self.owner(made.frame) == frame
@@ -116,7 +123,8 @@ class Frames:
         return self.shown.numbers.get((self.name, number))
 
     def variables(self, frame: int) -> dict[str, tuple[int | None, int | None]]:
-        """By variable its last tensor, and the step: of what was given the first that reads it."""
+        """The last tensor of each variable and its step. For an argument, the step is the first
+        that reads it."""
         known = {name: (tensor, step) for name, tensor, step in self.targets(frame)}
         for name, (tensor, step) in known.items():
             if step is None:
@@ -132,20 +140,20 @@ class Frames:
         return {self.name_of(step, frame, read.name.removesuffix(".T")) for read in step.reads}
 
     def variable(self, frame: int, name: str) -> tuple[int | None, int | None]:
-        """The tensor of a variable, and the step that makes it."""
+        """The tensor of a variable and the step that computes it."""
         known = self.known[frame]
         name_inside = RETURNED if name == DRAWINGS[self.drawn[frame]].flows[-1].variable else name
         return known.get(name, known.get(name_inside, (None, None)))
 
     def gradient(self, frame: int, name: str) -> tuple[int | None, int | None]:
-        """The tensor of a variable's gradient, and the step that makes it."""
+        """The tensor of a variable's gradient and the step that computes it."""
         known, (letter, dot, number) = self.known[frame], name.partition(".")
         tried = [f"d{name}", f"d_{name}",
                  *(f"{letters}{dot}{number}" for letters in NAMED.get(letter, ()))]
         return next((known[gradient] for gradient in tried if gradient in known), (None, None))
 
     def mark(self, frame: int, number: int, flows: Mapping[str, Any]) -> None:
-        """Note for each step of a call which variables it writes and reads, gradients or not."""
+        """Note which variables and gradients each step of a call writes and reads."""
         names = {"x": "u[0]"} if self.function(frame) == LAYER else {}
         names |= {f"{prefix}{name}": name for name in flows for prefix in ("", "d", "d_")}
         for step in self.inside[frame]:

@@ -1,5 +1,4 @@
-"""Records a run on a tape, so that the page can compute its numbers anew when the reader changes
-one."""
+"""Records a run on a tape. The page replays it when the reader changes a number."""
 
 from __future__ import annotations
 
@@ -26,13 +25,14 @@ FORGETTING = ("lstm", "nmt", "attention")  # whose second block of a bias is the
 
 
 def live_json(example: RunExample, table: Table) -> dict[str, Any] | None:
-    """The operations of a forward and its backward, with their inputs in full precision; None where
-    a number decides what is done, or there are too many.
+    """The operations of a forward and its backward, with their inputs in full precision. None if a
+    number decides which operations are run, or if there are too many numbers.
 
-    "lines", "shapes" and "tables" are those of a `Tape`. "inputs" are its leaves: "line", "name",
-    "values", "single" where they are float32 numbers in as few digits as these need. "nodes" has
-    the line that made each tensor of the page, null for one that depends on no input; "loss" the
-    line that made the loss. "words" and "knobs" can be changed by name: `words_json`, `knobs_json`.
+    "lines", "shapes" and "tables" are those of a `Tape`. "inputs" are its leaves with "line",
+    "name" and "values"; "single" marks float32 numbers, written in as few digits as they need.
+    "nodes" gives the line that computes each tensor of the page, null for a tensor that depends on
+    no input. "loss" is the line that computes the loss. "words" and "knobs" are described in
+    `words_json` and `knobs_json`.
     """
     run = example.run
     try:
@@ -52,8 +52,8 @@ def live_json(example: RunExample, table: Table) -> dict[str, Any] | None:
 
 
 class TapedRun:
-    """A run of a derivation on a tape. Raises `Untaped` for an operation that a tape cannot
-    hold."""
+    """A run of a derivation that is recorded on a tape. Raises `Untaped` for an operation that a
+    tape cannot record."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.tape = run, Tape()
@@ -72,8 +72,8 @@ class TapedRun:
             raise Untaped("a loss that depends on no input")
 
     def with_leaves(self, name: str, value: Any) -> Any:
-        """An argument whose arrays, and numbers of lists, are leaves; named as the forward names
-        them where they are parameters."""
+        """An argument in which arrays, and numbers in lists, are replaced by leaves. Parameters
+        keep the forward's names."""
         if isinstance(value, Mapping):
             return {key: self.with_leaves(str(key), entry) for key, entry in value.items()}
         if is_named(value):
@@ -87,14 +87,14 @@ class TapedRun:
         return self.leaf(name, value) if real else value
 
     def leaf(self, name: str, value: Any) -> Taped:
-        """An input under a name of its own."""
+        """A leaf for an input, under a unique name."""
         while name in self.leaves:
             name += "'"
         self.leaves[name] = self.tape.leaf(value)
         return self.leaves[name]
 
     def node(self, table: Table, number: int) -> int | None:
-        """The line that made a tensor of the page, or the part of it that is shown."""
+        """The line that computes a tensor of the page, or the part of it that is shown."""
         entry, (name, (step, place)) = table.entries[number], table.origins[number]
         trace = self.traces[name]
         if entry["shape"] is None:
@@ -112,7 +112,8 @@ class TapedRun:
 
 
 def written(values: np.ndarray) -> dict[str, Any]:
-    """Numbers for JSON, without loss; float32 ones in their own digits."""
+    """Numbers for JSON without loss of precision. float32 numbers get only the digits that they
+    need."""
     flat = np.ravel(values)
     single = flat.astype(np.float32)
     if flat.dtype.kind == "f" and np.array_equal(single.astype(np.float64), flat):
@@ -121,9 +122,11 @@ def written(values: np.ndarray) -> dict[str, Any]:
 
 
 def words_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
-    """The words of a sentence that can be replaced: "word", its number; "vocabulary", input or
-    output; "lines", the leaves that hold it; "read" and "next", the columns of the network that
-    read it and that predict it."""
+    """The words of a sentence that can be replaced.
+
+    Each has "word", its number; "vocabulary", input or output; "lines", the leaves that hold it;
+    "read" and "next", the columns of the network that read it and predict it.
+    """
     tables, words = list(run.example.words), []
     if tables not in (["W_e"], ["encoder.W_e", "decoder.W_e"]) or not run.derivation.recurrent:
         return []  # where no network is drawn the words stand in many places
@@ -143,8 +146,11 @@ def words_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
 
 
 def knobs_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
-    """What moves many numbers at once: "kind", scale or shift; its "value" now, "least" and "most";
-    "blocks", each the line of a leaf, the first row and the one after the last, and columns."""
+    """The knobs, each of which changes many numbers at once.
+
+    Each has "kind", scale or shift; its current "value", "least" and "most"; and "blocks", each
+    with the line of a leaf, the first row, the row after the last, and the columns.
+    """
     name = run.derivation.name
     gates = GATES.get(name)
     if gates is None:
@@ -174,5 +180,5 @@ def knobs_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
 
 
 def spectral_radius(W: np.ndarray) -> float:
-    """The largest size of an eigenvalue of a square matrix."""
+    """The largest absolute eigenvalue of a square matrix."""
     return float(np.abs(np.linalg.eigvals(W)).max())

@@ -1,5 +1,5 @@
-"""The predictions of a run, their logits taken apart into norms, cosines and biases (Nguyen, 3.2.2,
-3.2.6): of the word to be predicted and of its best rivals."""
+"""Splits the logits of each prediction into norms, cosines and biases (Nguyen, 3.2.2, 3.2.6), for
+the right word and for its best rivals."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Prediction(NamedTuple):
 
 
 def predictions(run: Run) -> Iterator[Prediction]:
-    """The predictions of target words by this project's derivations; none of characters, nor of
-    several tasks' other words."""
+    """The predictions of target words. Predictions of characters, and of the words of further
+    tasks, are left out."""
     if run.derivation.own:
         return
     words = next(reversed(run.example.words.values()), None)
@@ -45,7 +45,7 @@ def predictions(run: Run) -> Iterator[Prediction]:
 def prediction(
     trace: Trace, frame: int, products: tuple[tuple[str, str], ...], words: list[str] | None
 ) -> Prediction | None:
-    """That of one call; None if it is of other words."""
+    """The prediction that one call makes; None if it predicts other words."""
     inside = [step for step in trace.steps if step.frame == frame]
     given = {target.name: (step.number, i) for step in inside if step.kind == "call"
              for i, target in enumerate(step.targets)}
@@ -71,8 +71,8 @@ def prediction(
 
 
 def parameter(trace: Trace, origin: Origin) -> str:
-    """The name of the parameter whose numbers a target has: of `parameters['output.W_hy']` what is
-    in quotes."""
+    """The name of the parameter whose numbers a target holds: `output.W_hy` for
+    `parameters['output.W_hy']`."""
     target: Target = trace.target(origin)
     while target.same_as is not None:
         target = trace.target(target.same_as)
@@ -80,8 +80,11 @@ def parameter(trace: Trace, origin: Origin) -> str:
 
 
 def logits_json(table: Table, numbers: dict[tuple[str, int], int]) -> list[dict[str, Any]]:
-    """Of each prediction that is shown the first and the last of its steps on the page, and the
-    logits: word, probability, logit, bias, and of each product |W_e|, |h|, cosine and value."""
+    """The predictions that the page shows: the first and the last step of each, and its logits.
+
+    A logit has the word, its probability, the logit, the bias, and |W_e|, |h|, the cosine and the
+    value of each product.
+    """
     entries = []
     for prediction in predictions(table.run):
         shown = [numbers[FORWARD, step] for step in prediction.steps if (FORWARD, step) in numbers]
@@ -96,12 +99,12 @@ def logits_json(table: Table, numbers: dict[tuple[str, int], int]) -> list[dict[
 
 
 def short(value: float) -> Any:
-    """A number for the page."""
+    """A rounded number for the page."""
     return number(value, DIGITS)
 
 
 def said_logits(logits: list[Logit]) -> str:
-    """The logits of a prediction in the terminal, a line each."""
+    """The logits of a prediction as text for the terminal, one per line."""
     lexical = " + |w_l| |h_l| cos" if logits[0].lexical is not None else ""
     lines = [f"logits  |w| |h| cos{lexical} + b: the word to be predicted, then its best rivals"]
     for prediction in logits:

@@ -50,7 +50,8 @@ class Scaled(ast.Mult):
 
 def typeset(text: str, numbers: Container[str] = ()) -> str | None:
     """A statement as MathML: an element for each term of its sum, so that a long line breaks
-    between them. None for what is no assignment of an expression that has a notation.
+    between them. None for a statement that is not an assignment, for an expression without a
+    notation, and for `self.x = x`, whose two sides look the same.
 
     Arguments: text, the statement; numbers, the variables, as they are written, that are no arrays.
     """
@@ -64,7 +65,10 @@ def typeset(text: str, numbers: Container[str] = ()) -> str | None:
         pieces = [f"<math>{piece}</math>" for piece in _statement(statement)]
     except (SyntaxError, LookupError):
         return None
-    return f'<span class="own-line">{" ".join(pieces)}</span>'
+    left, right = pieces[0], "".join(pieces[1:])
+    if right == left.replace("<math>", "<math><mo>=</mo>"):  # self.x = x
+        return None
+    return f'<span class="own-line">{"<wbr/>".join(pieces)}</span>'
 
 
 def _statement(node: ast.stmt) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""A trained model's own weights and a user's own sentence, and what runs on them.
+"""Opens a trained model and runs a derivation with its weights on a user's sentence.
 
-Where a paper's algorithm is the model it is that derivation; otherwise it is
-`grads.derivations.translator` or `.language_model`, of the model's parts.
+If the model is the algorithm of a paper, the derivation of that algorithm is run. Otherwise
+`grads.derivations.translator` or `.language_model` is run with the model's parts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LANGUAGE_NAMES = {"W_e": "W_e", "rnn.0.W": "T", "rnn.0.b": "b", "output.W_hy": "
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained model of a run directory, on a sentence."""
+    """A trained model of a run directory, with a sentence."""
 
     derivation: Derivation
     hidden: int
@@ -58,11 +58,10 @@ class Trained:
 def open_model(
     directory: Path, sentence: str | None, target: str | None, which: str
 ) -> Trained:
-    """What runs a model of a run directory with its weights.
+    """Open a model of a run directory.
 
-    which: best or last, of its checkpoints.
-    Raises `UserError` for a directory without a run, an architecture that is not covered, and a
-    sentence without words.
+    Argument which: the checkpoint, best or last. Raises `UserError` for a directory without a run,
+    for an architecture that is not covered, and for a sentence without words.
     """
     if sentence is not None and not sentence.strip():
         raise UserError(f"sentence: expected at least one word, got {sentence!r}")
@@ -74,7 +73,7 @@ def open_model(
 
 
 def language(system: LanguageSystem, sentence: str) -> Trained:
-    """A language model; it reads the end marker first, as it was trained to."""
+    """Open a language model. It reads the end marker first, as in training."""
     config = system.recipe.model
     if config.residual:
         raise UserError("model.residual: expected false for a page, got true")
@@ -99,7 +98,7 @@ def language(system: LanguageSystem, sentence: str) -> Trained:
 def translation(
     system: System, directory: Path, sentence: str, target: str | None
 ) -> Trained:
-    """A translator; where no target is given, its own greedy translation is."""
+    """Open a translator. Without a target, the model's greedy translation is used."""
     config, data = system.recipe.model, system.recipe.data
     if name_of(config) not in ARCHITECTURES:
         raise UserError(f"{directory}: expected a model of the architecture "
@@ -158,7 +157,7 @@ def translation(
 
 
 def factors_of(system: System, x: Sequence[str]) -> dict[str, list[int]]:
-    """The ids of each factor of a sentence's words, by the factor's name."""
+    """The ids of each factor for the words of a sentence, by the factor's name."""
     reader = system.readers[0]
     return dict(zip(reader.factors.names, reader.rows(x, reader.pieces(x)), strict=True))
 
@@ -166,7 +165,7 @@ def factors_of(system: System, x: Sequence[str]) -> dict[str, list[int]]:
 def said_factors(
     system: System, columns: Sequence[str], tables: Mapping[str, Sequence[int]]
 ) -> list[str]:
-    """A line for each factor: its value for each word of the source."""
+    """A line for each factor, with its value for each source word."""
     values = {name: system.readers[0].factors.values(name) for name in tables}
     return [f"Factor {name}: " + ", ".join(
         f"{word} {values[name][i]}" for word, i in zip(columns, ids, strict=True)) + "."
@@ -176,11 +175,11 @@ def said_factors(
 def of_hybrid(
     system: System, directory: Path, example: Example, x: Sequence[str], y: Sequence[str]
 ) -> Derivation:
-    """The derivation of chapter 5 on a model of words and characters.
+    """The derivation of chapter 5 for a model of words and characters.
 
-    Arguments: example, of its words, whose unknown ones are 0; x and y, the words as they are
-    written. alpha of (5.5) is 1: the gradients inside a spelling are those of its own loss.
-    Raises `UserError` for a backbone that the derivation has not.
+    Arguments: example, of the words, in which unknown words are 0; x and y, the words as they are
+    written. alpha of (5.5) is 1: the gradients inside a spelling are those of its own loss. Raises
+    `UserError` for a backbone that the derivation does not cover.
     """
     config: Any = system.recipe.model
     if config.unit != "lstm" or config.bidirectional or config.bridge or config.attention == "none":
@@ -207,7 +206,7 @@ def of_hybrid(
 def of_translator(
     config: ModelConfig | RNNSearchConfig, example: Example, reverse: bool
 ) -> Derivation:
-    """The derivation that is the model, or the model put together."""
+    """The derivation of a translator, or one that combines the model's parts."""
     if isinstance(config, RNNSearchConfig):
         literal = (config.unit, config.context, config.layer) == ("gru", "search", "maxout")
         if literal and not isinstance(config, DeepFusionConfig):
@@ -228,7 +227,7 @@ def of_translator(
 
 
 def translator(title: str, example: Example) -> Derivation:
-    """A translator of the example's parts."""
+    """A translator made of the example's parts."""
     return declared(Declaration(TRANSLATOR, title, translator_forward, translator_backward,
                                 lambda request: example, attentive=False))
 
@@ -236,7 +235,8 @@ def translator(title: str, example: Example) -> Derivation:
 def of_lexical(
     config: ModelConfig, example: Example, reverse: bool, directory: Path
 ) -> Derivation:
-    """The derivation of the lexical module; `UserError` for a translator that it has not."""
+    """The derivation of the lexical module. Raises `UserError` for a translator that it does not
+    cover."""
     others = [name for name in ("bidirectional", "bridge", "factors") if getattr(config, name)]
     if config.unit != "lstm" or others:
         raise UserError(f"{directory}: expected a model with model.lexical of lstm, without "
@@ -246,7 +246,8 @@ def of_lexical(
 
 
 def of_transformer(config: TransformerConfig, example: Example, directory: Path) -> Derivation:
-    """The derivation that is the model; `UserError` where it has parts that are in none."""
+    """The derivation of a Transformer. Raises `UserError` for a model with parts that no derivation
+    has."""
     down = config.counts_down
     covered = ("encoder.", "decoder.", "output.", *(("length.",) if down else ()))
     others = [name for name in example.arguments[0] if not name.startswith(covered)]
@@ -261,13 +262,13 @@ def of_transformer(config: TransformerConfig, example: Example, directory: Path)
 
 
 def on(derivation: Derivation, example: Example) -> Derivation:
-    """A derivation that is run on an example."""
+    """A derivation that runs on the given example."""
     return replace(derivation, example=lambda request: example)
 
 
 def as_printed(parameters: Mapping[str, np.ndarray], config: RNNSearchConfig
                ) -> dict[str, np.ndarray]:
-    """RNNsearch's parameters under the names of its derivation, with separate matrices for each
+    """RNNsearch's parameters under the names of its derivation, with a separate matrix for each
     gate."""
     E = config.embedding_size
     rounded: dict[str, np.ndarray] = {}
@@ -288,13 +289,12 @@ def as_printed(parameters: Mapping[str, np.ndarray], config: RNNSearchConfig
 
 
 def exact(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The parameters in float64, because derivatives are compared to more digits than float32
-    has."""
+    """The parameters in float64. Derivatives are compared to more digits than float32 has."""
     return {name: np.asarray(to_host(array), np.float64) for name, array in parameters.items()}
 
 
 def count(parameters: Mapping[str, np.ndarray]) -> int:
-    """How many numbers parameters are."""
+    """The number of entries of all parameters."""
     return sum(array.size for array in parameters.values())
 
 
@@ -302,7 +302,7 @@ def trained(
     derivation: Derivation, config: Any, size: int, more: Sequence[str], words: Sequence[str],
     ids: Sequence[int],
 ) -> Trained:
-    """The model with the notes on it."""
+    """The opened model with its notes."""
     notes = ("Trained weights; computed in float64.",
              "Without the dropout of training." if getattr(config, "dropout", 0.0) else "",
              "Without the clipping of dh in training."
@@ -316,5 +316,5 @@ def trained(
 
 
 def unknown(words: Sequence[str], ids: Sequence[int]) -> list[str]:
-    """The words that a vocabulary does not have, without repetition."""
+    """The words that the vocabulary does not contain, without repetition."""
     return list(dict.fromkeys(word for word, i in zip(words, ids, strict=True) if i == UNKNOWN))

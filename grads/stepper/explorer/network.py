@@ -1,4 +1,4 @@
-"""The network unrolled in time and depth: its columns, and where in it a line works."""
+"""The network unrolled in time and depth: its columns, and the cell in which each line works."""
 
 from __future__ import annotations
 
@@ -39,9 +39,11 @@ CALLED = re.compile(r"(\w+)\(")
 
 
 def network(run: Run) -> dict[str, Any]:
-    """Columns from left to right with their words, the number of layers, whether there is
-    attention and whether it is fed to the next step; no columns for a single step, nothing drawn of
-    what reads all words at once."""
+    """The unrolled network for the page.
+
+    It has the columns with their words from left to right, the number of layers, and the entries of
+    `kind`. A single step has no columns. A network that reads all words at once is not drawn.
+    """
     words, arguments = run.example.words, run.example.arguments
     name = run.derivation.name
     if "W_e" in words:
@@ -62,14 +64,17 @@ def network(run: Run) -> dict[str, Any]:
 
 
 def word_ids(ids: Sequence[Any]) -> list[int]:
-    """The words' ids of a sentence, each of which may stand before those of its factors."""
+    """The ids of a sentence's words. A word may come with the ids of its factors, which are left
+    out."""
     return [word[0] if isinstance(word, tuple) else word for word in ids]
 
 
 def kind(run: Run) -> dict[str, bool]:
-    """Whether there is attention, and whether what it makes is fed to the next step; whether it
-    comes before the unit; whether the encoder reads from both ends; whether weights stand in the
-    order of the written words where it reads from the last.
+    """Properties of the network.
+
+    Whether there is attention; whether the attentional vector is fed to the next step; whether
+    attention comes before the unit; whether the encoder reads in both directions; and whether
+    attention weights are in the written order although the encoder reads the last word first.
     """
     named = run.example.named
     model: Model | None = named.get("model")
@@ -86,7 +91,7 @@ def kind(run: Run) -> dict[str, bool]:
 
 
 def is_fed(parameters: Mapping[str, Any]) -> bool:
-    """Whether a decoder's first layer reads more than an embedding and its own state."""
+    """Whether a decoder's first layer reads more than an embedding and its previous state."""
     if "decoder.0.W" not in parameters or "output.W_hy" not in parameters:
         return False
     E, H = parameters["decoder.W_e"].shape[1], parameters["output.W_hy"].shape[1]
@@ -94,7 +99,7 @@ def is_fed(parameters: Mapping[str, Any]) -> bool:
 
 
 def depth(run: Run) -> int:
-    """Layers of units in a column."""
+    """The number of layers of units in a column."""
     names = run.example.arguments[0] if run.example.words else ()
     return max(1, sum(key.startswith(("decoder.", "rnn.")) and key.endswith(".W")
                       for key in names))
@@ -103,7 +108,7 @@ def depth(run: Run) -> int:
 def decoder_columns(
     x: Sequence[int], y: Sequence[int], words: Sequence[str], shift: int = 0
 ) -> list[dict[str, Any]]:
-    """One column for each word read, with the word that is to be predicted."""
+    """One column for each word that is read, with the word that it should predict."""
     return [column("decoder", t + shift, word, words) | {"next": words[following]}
             for t, (word, following) in enumerate(zip(x, y, strict=True), start=1)]
 
@@ -114,7 +119,8 @@ def column(side: str, t: int, word: int, words: Sequence[str]) -> dict[str, Any]
 
 
 def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
-    """Where in the unrolled network a step works: side, time, layer and part; None if nowhere."""
+    """The side, time, layer and part of the network in which a step works; None if it works in
+    none."""
     update, *inner = step.loops or [("", 0)]
     time = (inner or [("", 0)])[0] if update == (UPDATE, 1) else update
     if not run.example.words or not run.derivation.recurrent or time[0] not in TIME:
@@ -132,8 +138,11 @@ def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
 
 
 def part(step: Step, trace: Trace) -> str | None:
-    """The part of a column: by the outermost function around the step that is of one, or by the
-    function that it calls, or by what it assigns."""
+    """The part of a column that a step works in.
+
+    It is given by the outermost function around the step that belongs to a part, by the function
+    that the step calls, or by the variable that it assigns.
+    """
     frame: int | None = step.frame
     around = []
     while frame is not None:
@@ -150,7 +159,7 @@ def part(step: Step, trace: Trace) -> str | None:
 
 
 def part_of_function(name: str) -> str | None:
-    """The part of a column that a function of a derivation is of, or its backward."""
+    """The part of a column that a function or its backward belongs to."""
     forward = name.removesuffix("_grad")
     unit = "unit" if forward.partition("_")[0] in UNITS else None
     return PART_OF_FUNCTION.get(forward, unit)

@@ -60,9 +60,9 @@ DEEP = 6  # calls inside calls
 class Line:
     """Makes the trees of one line.
 
-    Arguments: operand, from the text of a variable to its tensor or numbers, shaped, None where
-    there is none; value, from a name to its number or array, as it stands in an index (LookupError
-    where it has none); functions, those of the file.
+    Arguments: operand, which maps the text of a variable to its tensor or numbers, with their
+    shape, or to None; value, which maps a name in an index to its number or array and raises
+    LookupError for an unknown name; functions, those of the file.
     """
 
     def __init__(self, operand: Callable[[str], Shaped | None], value: Callable[[str], Any],
@@ -72,8 +72,11 @@ class Line:
 
     def trees(self, text: str, before: Shaped | None, shapes: list[tuple[int, ...] | None],
               whole: bool) -> list[Tree | None]:
-        """The tree of each target; before, the variable before `x += e`; shapes, of the targets;
-        whole, whether all of x is the target of `x[k] += e`."""
+        """The tree of each target.
+
+        Arguments: before, the old value of x in `x += e`; shapes, of the targets; whole, whether
+        the target of `x[k] += e` is all of x.
+        """
         try:
             statement = ast.parse(textwrap.dedent(text)).body[0]
         except SyntaxError:
@@ -104,12 +107,13 @@ class Line:
             return None
 
     def target(self, side: ast.expr, shape: tuple[int, ...] | None) -> Shaped:
-        """The tree of what a target gets, in its shape, or one number for all of it."""
+        """The tree of a target's new value, in the target's shape."""
         tree = self.of(side)
         return tree if shape is None else broadcast(tree, shape)
 
     def augmented(self, node: ast.AugAssign, before: Shaped, whole: bool) -> Shaped:
-        """`x += e`; of `x[k] += e`, where all of x is the target, the entries k."""
+        """The tree of `x += e`. If all of x is the target of `x[k] += e`, only the entries at k
+        change."""
         operator, added = OPERATORS[type(node.op)], self.of(node.value)
         if not isinstance(node.target, ast.Subscript) or not whole:
             return elementwise(operator, before, added)
@@ -161,7 +165,7 @@ class Line:
         raise LookupError(written)
 
     def index(self, node: ast.expr) -> Any:
-        """The value of an index; LookupError where it is computed by something else."""
+        """The value of an index. Raises LookupError if it cannot be computed from known names."""
         for child in ast.walk(node):
             if not isinstance(child, INDEX) or (isinstance(child, ast.Call) and getattr(
                     child.func, "attr", getattr(child.func, "id", "")) not in PURE):
@@ -174,7 +178,7 @@ class Line:
             name: self.value(name) for name in names})
 
     def call(self, node: ast.Call) -> Shaped:
-        """The tree of a call: of NumPy, of a method of an array, of a function of the file."""
+        """The tree of a call of NumPy, of an array's method, or of a function of the file."""
         function, given = node.func, list(node.args)
         name = getattr(function, "attr", getattr(function, "id", ""))
         if isinstance(function, ast.Name) and name in self.functions:
@@ -203,7 +207,7 @@ class Line:
         return self.elements(name, [self.of(argument) for argument in given])
 
     def elements(self, name: str, arguments: list[Shaped]) -> Shaped:
-        """The tree of a function of each element."""
+        """The tree of an elementwise function."""
         if name in FUNCTIONS and len(arguments) == 1:
             return Shaped(["f", FUNCTIONS[name], arguments[0].tree], arguments[0].shape)
         if name in PAIRS and len(arguments) == 2:
@@ -229,7 +233,7 @@ class Line:
         raise LookupError(name)
 
     def stacked(self, name: str, given: list[ast.expr], how: dict[str, ast.expr]) -> Shaped:
-        """The tree of arrays joined."""
+        """The tree of concatenated arrays."""
         elements = given[0].elts if isinstance(given[0], (ast.List, ast.Tuple)) else given
         parts = [self.of(element) for element in elements]
         axis = self.index(how["axis"]) if "axis" in how else (
@@ -243,7 +247,7 @@ class Line:
         return joined(parts, axis)
 
     def reduced(self, name: str, arguments: list[ast.expr], how: dict[str, ast.expr]) -> Shaped:
-        """The tree of a sum, mean or largest element."""
+        """The tree of a sum, a mean or a largest element."""
         of = self.of(arguments[0])
         axis = self.index(how["axis"]) if "axis" in how else (
             self.index(arguments[1]) if len(arguments) > 1 else None)
@@ -261,7 +265,7 @@ class Line:
         return moved(reduced, lambda entries: entries.reshape(shape))
 
     def inlined(self, function: Any, node: ast.Call) -> Shaped:
-        """The tree of a call of a function that assigns names and returns an expression."""
+        """The tree of a call of a function that only assigns names and returns an expression."""
         if not isinstance(function, FunctionType) or self.depth > DEEP:
             raise LookupError(ast.unparse(node))
         definition = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
@@ -283,7 +287,7 @@ class Line:
 
 
 class Index:
-    """Returns the index that it is indexed with."""
+    """Returns the index that is applied to it."""
 
     def __getitem__(self, index: Any) -> Any:
         return index

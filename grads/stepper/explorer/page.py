@@ -1,5 +1,5 @@
-"""The pages of a derivation and of vanishing gradients: what they are put together from, here and
-in `nmt/pages/assets`."""
+"""The pages of a derivation and of vanishing gradients, and the files that they are made of. Some
+of the files are in `nmt/pages/assets`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _equations(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listing(data: dict[str, Any]) -> str:
-    """The functions that are stepped through, as text, for a browser without JavaScript."""
+    """The functions that are stepped through, as text for a browser without JavaScript."""
     return "\n".join(
         f"<h2>{source['function']}, {html.escape(source['file'])}</h2>\n"
         f"<pre>{html.escape(chr(10).join(source['lines']))}</pre>" for source in data["sources"])

@@ -1,4 +1,4 @@
-"""The parts that a trained model is made of."""
+"""The parts that a trained model consists of."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def translator(config: ModelConfig, reverse_source: bool = False) -> Model:
 
 
 def search(config: RNNSearchConfig) -> Model:
-    """The parts of RNNsearch or RNNencdec, with deep fusion or without."""
+    """The parts of RNNsearch or RNNencdec, with or without deep fusion."""
     encoder = "both ends" if config.searches else "one end"
     decoder = "state" if config.layer == NO_LAYER else "context"
     model = Model(config.unit, config.hidden_size, encoder, "first state", decoder,
@@ -50,7 +50,7 @@ def stacked(config: Any) -> str:
 
 
 def described_transformer(config: TransformerConfig) -> str:
-    """What a Transformer is, for a page's title."""
+    """A Transformer in words, for a page's title."""
     placed = "PreNorm" if config.pre_norm else "PostNorm"
     return (f"Transformer: {config.encoder_layers} + {config.decoder_layers} layers, "
             f"{several(config.heads, 'head')}, {placed}, norm {config.norm}"

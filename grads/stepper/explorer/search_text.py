@@ -1,4 +1,4 @@
-"""A search as text, for `grads walk search`: every step of the beam, and what was found."""
+"""Prints a search for `grads walk search`: each step of the beam, and the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN = 5  # words of a hypothesis in a row, the last ones
 
 
 def as_text(data: dict[str, Any]) -> str:
-    """The data of the page, `build_search`'s, as lines."""
+    """The data of `build_search` as lines of text."""
     return "\n".join([*data["notes"], *_steps(data["searches"]["beam"]),
                       *_found(data["searches"])])
 
@@ -40,7 +40,7 @@ def _tail(words: list[str], candidate: dict[str, Any]) -> str:
 
 
 def _found(searches: dict[str, Any]) -> Iterator[str]:
-    """What each search returned."""
+    """The results of each search."""
     yield ""
     for name, search in searches.items():
         for hypothesis in search["found"]:

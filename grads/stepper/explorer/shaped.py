@@ -1,4 +1,4 @@
-"""Trees of a user's own lines with the shapes that NumPy gives, and what joins them."""
+"""Trees of a user's lines with NumPy's shapes, and the operations that combine them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from grads.stepper.tracing.values import KEEP
 
 
 class Shaped(NamedTuple):
-    """A tree with the shape that NumPy gives."""
+    """A tree with the shape that NumPy gives it."""
 
     tree: Tree
     shape: tuple[int, ...]
 
 
 def sides(shape: tuple[int, ...]) -> tuple[int, int]:
-    """The rows and columns in which the page has an array."""
+    """The rows and columns in which the page shows an array."""
     if len(shape) < 2:
         return (*shape, 1)[0], 1
     return int(np.prod(shape[:-1])), shape[-1]
 
 
 def constant(value: Any, name: str) -> Shaped:
-    """Numbers that no tensor has. LookupError for anything else."""
+    """Numbers that no tensor of the page holds. Raises LookupError for a value that is not
+    numeric."""
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "fiub" or numbers.size > KEEP:
         raise LookupError(name)
@@ -35,7 +36,7 @@ def constant(value: Any, name: str) -> Shaped:
 
 
 def gathered(operand: Shaped, entries: np.ndarray) -> Shaped:
-    """Some entries of a tree, by their flat positions."""
+    """Some entries of a tree, given by their flat positions."""
     tree, width, places = operand.tree, sides(operand.shape)[1], entries.ravel()
     if tree[0] == "g":
         tree, places, width = tree[1], np.array(tree[3], int)[places], tree[4]
@@ -43,7 +44,7 @@ def gathered(operand: Shaped, entries: np.ndarray) -> Shaped:
 
 
 def moved(operand: Shaped, change: Callable[[np.ndarray], np.ndarray]) -> Shaped:
-    """A tree whose entries are elsewhere; the tree itself where none is."""
+    """A tree with its entries rearranged. The same tree if no entry changes its position."""
     before = np.arange(int(np.prod(operand.shape))).reshape(operand.shape)
     entries = np.asarray(change(before))
     if sides(entries.shape) == sides(operand.shape) and np.array_equal(
@@ -55,7 +56,7 @@ def moved(operand: Shaped, change: Callable[[np.ndarray], np.ndarray]) -> Shaped
 
 
 def broadcast(operand: Shaped, shape: tuple[int, ...]) -> Shaped:
-    """A tree in a larger shape; a number stays one."""
+    """A tree broadcast to a larger shape. A single number is left as it is."""
     if operand.shape == () or operand.shape == shape:
         return operand
     return moved(operand, lambda entries: np.broadcast_to(entries, shape))
@@ -68,7 +69,7 @@ def elementwise(kind: str, left: Shaped, right: Shaped) -> Shaped:
 
 
 def product(left: Shaped, right: Shaped) -> Shaped:
-    """A matrix product, of vectors too. LookupError for more than two axes."""
+    """A matrix product, also of vectors. Raises LookupError for arrays with more than two axes."""
     if not left.shape or not right.shape:
         return elementwise("*", left, right)
     if max(len(left.shape), len(right.shape)) > 2:
@@ -80,7 +81,7 @@ def product(left: Shaped, right: Shaped) -> Shaped:
 
 
 def joined(parts: list[Shaped], axis: int) -> Shaped:
-    """Trees one after another along an axis."""
+    """The concatenation of trees along an axis."""
     axis %= len(parts[0].shape)
     total = sum(piece.shape[axis] for piece in parts)
     shape = (*parts[0].shape[:axis], total, *parts[0].shape[axis + 1:])

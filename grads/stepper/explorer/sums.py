@@ -1,7 +1,8 @@
-"""What each iteration of a loop adds to a gradient that is a sum: dT at t = 4, 3, 2, 1."""
+"""Splits a gradient that is a sum over a loop into its terms: dT at t = 4, 3, 2, 1."""
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from typing import Any
 
@@ -15,7 +16,7 @@ ROUGH = 6  # significant digits of a term
 
 def sums_json(table: Table) -> list[dict[str, Any]]:
     """The complete sums, each with its terms in the order in which they were added, and the tensor
-    of each stage, null where it is not shown."""
+    of each stage (null if it is not shown)."""
     trace = table.run.backward
     return [{"target": table.ids[BACKWARD, chain[-1]], "terms": terms(trace, chain),
              "chain": [table.ids.get((BACKWARD, origin)) for origin in chain]}
@@ -23,8 +24,8 @@ def sums_json(table: Table) -> list[dict[str, Any]]:
 
 
 def chains(trace: Trace) -> list[list[Origin]]:
-    """The assignments of each sum: a zero, then the same name again and again, each time reading
-    itself, once in every iteration of a loop."""
+    """The assignments of each sum: a zero, followed by assignments to the same name that read its
+    old value, one in each iteration of a loop."""
     chains: list[list[Origin]] = []
     open_sums: dict[tuple[int, str], list[Origin]] = defaultdict(list)
     for step in trace.steps:
@@ -35,7 +36,8 @@ def chains(trace: Trace) -> list[list[Origin]]:
             if target.shape is None or "[" in target.written:
                 continue
             origin, place = (step.number, i), (step.frame, target.name)
-            if step.own_loops and open_sums[place] and open_sums[place][-1] in read:
+            if step.own_loops and open_sums[place] and open_sums[place][-1] in read and not (
+                    is_scaled(step.text, target.written)):
                 open_sums[place].append(origin)
             elif not np.any(target.value):
                 open_sums[place] = [origin]
@@ -45,8 +47,19 @@ def chains(trace: Trace) -> list[list[Origin]]:
     return chains
 
 
+def is_scaled(text: str, name: str) -> bool:
+    """Whether a statement multiplies or divides the old value of a variable, as in `dc = dc * f`.
+    Such a statement does not add a term."""
+    statement = ast.parse(text.strip()).body[0]
+    if isinstance(statement, ast.AugAssign):
+        return not isinstance(statement.op, (ast.Add, ast.Sub))
+    return any(isinstance(node, ast.BinOp) and not isinstance(node.op, (ast.Add, ast.Sub))
+               and name in (ast.unparse(node.left), ast.unparse(node.right))
+               for node in ast.walk(statement))
+
+
 def terms(trace: Trace, chain: list[Origin]) -> list[dict[str, Any]]:
-    """What each assignment of a sum added to it."""
+    """The term that each assignment of a sum added."""
     values = [np.asarray(trace.target(origin).value) for origin in chain]
     return [{"loops": [list(loop) for loop in trace.steps[origin[0]].loops],
              "value": flat(after - before, ROUGH)}

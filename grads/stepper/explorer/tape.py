@@ -67,14 +67,14 @@ class Tape:
         return taped(self, len(self.lines) - 1, value)
 
     def numbered(self, shape: tuple[int, ...]) -> int:
-        """The number of a shape."""
+        """The index of a shape in `shapes`."""
         if shape not in self.shape_numbers:
             self.shape_numbers[shape] = len(self.shapes)
             self.shapes.append(shape)
         return self.shape_numbers[shape]
 
     def table(self, numbers: np.ndarray) -> int:
-        """The number of a list of numbers."""
+        """The index of a list of numbers in `tables`."""
         key = f"{numbers.dtype.kind}{numbers.tobytes().hex()}"
         if key not in self.known:
             self.known[key] = len(self.tables)
@@ -82,7 +82,8 @@ class Tape:
         return self.known[key]
 
     def node(self, value: Any) -> int:
-        """The line that made an array or number; what was not recorded depends on no input."""
+        """The line that computed an array or a number. A value that was not recorded depends on no
+        input and gets a new line."""
         if isinstance(value, Taped):
             return value.node
         fixed = np.asarray(value)
@@ -94,8 +95,11 @@ class Tape:
         return self.known[key]
 
     def moved(self, source: int, indices: Any, value: Any, read: Sequence[Any] = ()) -> Taped:
-        """An array whose entries are those of a line at flat indices. read: the number of a line
-        that holds an index, and by how much the entries move with it."""
+        """An array with the entries of a line at flat indices.
+
+        Argument read: the number of a line that holds an index, and how far the entries move when
+        that index changes by one.
+        """
         indices = np.asarray(indices)
         value = np.asarray(value)
         offset = int(indices.flat[0]) if indices.size else 0
@@ -111,7 +115,7 @@ class Tape:
 
 
 class Taped(np.ndarray[Any, Any]):
-    """An array that records on its tape what is done to it."""
+    """An array that records on its tape the operations that it takes part in."""
 
     tape: Tape
     node: int
@@ -165,7 +169,7 @@ class Taped(np.ndarray[Any, Any]):
         return np.arange(self.size).reshape(self.shape)
 
     def rearranged(self, move: Callable[[np.ndarray], Any]) -> Any:
-        """What a function that moves entries makes of this array."""
+        """The result of a function that only moves entries of this array."""
         indices, value = move(self.flat_indices()), move(bare(self))
         if isinstance(value, (list, tuple)):
             return type(value)(self.tape.moved(self.node, *pair)
@@ -192,14 +196,14 @@ class Taped(np.ndarray[Any, Any]):
 
 
 def taped(tape: Tape, node: int, value: np.ndarray) -> Taped:
-    """An array as the result of a line."""
+    """An array that is the result of a line."""
     array = np.array(value).view(Taped)
     array.tape, array.node = tape, node
     return array
 
 
 def written(number: float) -> Any:
-    """A number as JSON can hold it."""
+    """A number in a form that JSON can hold."""
     return f"{'-' * (number < 0)}Infinity" if number in (np.inf, -np.inf) else number
 
 
@@ -214,7 +218,7 @@ def tape_of(values: Sequence[Any]) -> Tape:
 
 
 def at_axis(array: np.ndarray, axis: int) -> np.ndarray:
-    """An array with one axis first."""
+    """An array with the given axis moved to the front."""
     return np.moveaxis(array, axis, 0)
 
 
@@ -228,7 +232,7 @@ def reduced(name: str, tape: Tape, array: Any, value: Any, options: dict[str, An
 
 
 def joined(arrays: Sequence[Any], join: Callable[[list[Any]], np.ndarray]) -> Taped:
-    """Arrays put together."""
+    """The concatenation of arrays."""
     tape, arrays = tape_of(arrays), [np.asanyarray(array) for array in arrays]
     starts = np.cumsum([0, *(array.size for array in arrays)])
     indices = join([start + np.arange(array.size).reshape(array.shape)

@@ -59,7 +59,8 @@ class Table:
         if target.sliced and target.shape is not None:
             entry["full_shape"] = list(target.shape)
         entry |= {"gradient": False, "same_as": same}
-        self.ids |= dict.fromkeys([(name, origin), *passed], len(self.entries))
+        self.ids[name, origin] = len(self.entries)
+        self.ids |= dict.fromkeys(passed, len(self.entries) if same is None else same)
         self.entries.append(entry)
         self.origins.append((name, origin))
         return len(self.entries) - 1

@@ -18,7 +18,8 @@ import numpy as np
 from grads.stepper.trace import Origin, Step, Target, Trace
 from grads.stepper.tracing.pairing import Pairs, Partner, root_of, squeezed
 from grads.stepper.tracing.parts import PART
-from grads.stepper.tracing.replay import assigned
+from grads.stepper.tracing.replay import Places, assigned
+from grads.stepper.tracing.values import Path
 
 
 class Candidate(NamedTuple):
@@ -56,6 +57,37 @@ class Guesses:
                     seen.add(places)
                     yield {origin: Candidate(trace, self.partner(trace, variable), is_named)
                            for origin, variable in guess.items()}
+        for origin in {line[0], line[-1]}:
+            shape = squeezed(self.backward.target(origin).shape or ())
+            for candidate in self.terms:
+                if squeezed(candidate.partner.shape) == shape:
+                    yield {origin: candidate}
+
+    @cached_property
+    def terms(self) -> list[Candidate]:
+        """The expressions that read an argument, where several do: each adds a term to its gradient,
+        as a layer and a penalty do to that of a weight."""
+        sites = [self.forward.program.sites[number]
+                 for number in sorted({step.site for step in self.forward.steps})]
+        lines = {chain: site.line for site in sites for chain in site.chains}
+        readings: dict[Origin, dict[int, list[tuple[int, Path]]]] = defaultdict(
+            lambda: defaultdict(list))
+        for number, reading in enumerate(self.forward.readings):
+            if reading.name in reading.known and reading.chain in lines:
+                origin, path = reading.known[reading.name]
+                readings[origin][reading.chain].append((number, path))
+        return [Candidate(self.forward, self.term(origin, lines[chain], tuple(places)), False)
+                for origin, chains in readings.items() if origin[0] == 0 and len(chains) > 1
+                and is_real(self.forward.target(origin).value)
+                for chain, places in chains.items()]
+
+    def term(self, origin: Origin, line: int, readings: tuple[tuple[int, Path], ...]) -> Partner:
+        """A variable as a partner that is perturbed only in these readings, which are in one
+        line."""
+        target = self.forward.target(origin)
+        shape = tuple(target.shape or ())
+        return Partner(f"{target.name} in line {line}", origin[0], Places(readings=readings),
+                       shape, np.arange(int(np.prod(shape))))
 
     def whole(self, assignments: Sequence[Origin]) -> Partner | None:
         """The forward variable of an array that these assignments fill, if the forward assigns that

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -117,6 +117,7 @@ class Frame:
         self.known: dict[str, tuple[Origin, Path]] = {}  # "h[2]" -> last assignment, path
         self.roots: dict[str, Any] = {}  # "h" -> the object that was assigned
         self.pending: list[tuple[int, Path, Any]] = []  # chain, path, root value
+        self.is_noted = recorder.noted is None or site.function in recorder.noted
 
     # --- what a rewritten function calls
 
@@ -159,12 +160,16 @@ class Frame:
     def read(self, number: int, value: Any) -> Any:
         chain = self.recorder.program.chains[number]
         self.around = chain.loops  # a call comes after its arguments were read
+        if not self.is_noted:
+            return value
         self.recorder.readings.append(
             Reading(chain.name, self.number, self.loops(chain.loops), number, self.known))
         self.pending.append((number, (), value))
         return value
 
     def item(self, number: int, value: Any, indices: Path) -> Any:
+        if not self.is_noted:
+            return value
         path = path_of(self.recorder.program.chains[number].parts, indices)
         for i in range(len(self.pending) - 1, -1, -1):
             if self.pending[i][0] == number:
@@ -188,14 +193,17 @@ class Recorder:
 
     Arguments: program, the rewritten function; limit, how many numbers of an array are kept;
     max_steps, the number of steps after which the run is stopped; held, the size up to which arrays
-    are kept alive; arguments of the run, whose arrays stay alive in any case.
+    are kept alive; arguments of the run, whose arrays stay alive in any case; noted, the names of
+    the functions whose readings are recorded (None: all). With names, nothing is recorded about
+    the memory of arrays, and the trace cannot be replayed.
     """
 
     def __init__(
         self, program: Program, limit: int, max_steps: int = STEPS, held: float = math.inf,
-        arguments: Any = (),
+        arguments: Any = (), noted: Collection[str] | None = None,
     ) -> None:
         self.program, self.limit, self.max_steps, self.held = program, limit, max_steps, held
+        self.noted = noted
         self.steps: list[Step] = []
         self.calls: list[Call] = []
         self.readings: list[Reading] = []
@@ -255,7 +263,8 @@ class Recorder:
                before: list[Target]) -> Target:
         """The record of one leaf of an assigned value. Argument before: the step's targets so
         far."""
-        kept, memory, original = keep(leaf, self.limit), memory_of(leaf), None
+        kept, original = keep(leaf, self.limit), None
+        memory = memory_of(leaf) if self.noted is None else None
         if memory is not None:
             original = self.places.get(memory)
             if original is not None:

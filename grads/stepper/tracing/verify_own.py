@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grads.stepper.trace import Origin
+from grads.stepper.trace import Origin, Target
 from grads.stepper.tracing.blame import COMPLETE, Blame, same_variable
 from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import written_over
@@ -113,7 +113,39 @@ class Own:
                     written[origin][0].name)))
             else:
                 verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
-        return self.with_suspects(verifications)
+        return self.with_suspects(self.with_sources(verifications))
+
+    def with_sources(self, verifications: list[Verification]) -> list[Verification]:
+        """The verifications, with those of arrays that a call returned repeated where the called
+        function made the array: a helper's `dw` that its caller names `grads["W"]`.
+
+        Only assignments without a forward variable of their name get them.
+        """
+        known = {(verification.step, verification.target): verification
+                 for verification in verifications}
+        for verification in verifications:
+            if verification.status not in ("verified", "wrong") or verification.analytic is None:
+                continue
+            named = self.backward.target((verification.step, verification.target))
+            source = self.maker(named)
+            if source is None or (source in known and known[source].status != "unpaired"):
+                continue
+            made, step = self.backward.target(source), self.backward.steps[source[0]]
+            if made.shape == named.shape:
+                known[source] = verification._replace(
+                    name=made.name, function=step.function, line=step.line, text=step.text,
+                    loops=step.loops, step=source[0], target=source[1])
+        return [known[origin] for origin in sorted(known)]
+
+    def maker(self, target: Target) -> Origin | None:
+        """The assignment in a called function that made an array which its caller names; None if
+        the caller computed it."""
+        origin = target.same_as
+        if origin is None or self.backward.steps[origin[0]].kind != "return":
+            return None
+        while origin is not None and self.backward.steps[origin[0]].kind == "return":
+            origin = self.backward.target(origin).same_as
+        return origin
 
     def confirmed(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
         """The gradients that a guess confirms: their name has no forward variable, but an
@@ -198,7 +230,8 @@ class Own:
         numbers. The guess may be a part of an expression, which is not a variable of the forward's
         trace."""
         verification = self.compared(origin, candidate.partner, numbers)
-        is_variable = candidate.trace is self.pair.forward
+        is_variable = (candidate.trace is self.pair.forward
+                       and not candidate.partner.places.readings)
         return verification if is_variable else verification._replace(
             partner=None, expression=candidate.partner.name)
 

@@ -153,8 +153,25 @@ def halves_backward(d, cache):
 
 def halves_inputs(rng):
     return rng.normal(size=4), rng.normal(size=4)
+
+def helper(dout, x, w):
+    dx = dout @ w.T
+    dw = x.T @ dout
+    db = dout.sum(axis=0)
+    return dx, dw, db
+
+def penalised(x, W, b):
+    s = x @ W + b
+    loss = (s * s).sum() / 2 + (W * W).sum()
+    grads = {}
+    _, grads["W"], grads["b"] = helper(s, x, W)
+    grads["W"] += 2 * W
+    return loss, grads
+
+def penalised_inputs(rng):
+    return [rng.normal(size=shape) for shape in ((5, 3), (3, 2), (2,))]
 '''
-RIGHT = ("norm", "loop", "attention", "scale", "kink", "bias", "filled", "halves")
+RIGHT = ("norm", "loop", "attention", "scale", "kink", "bias", "filled", "halves", "penalised")
 
 
 def opened(directory, name, old="", new=""):
@@ -232,6 +249,23 @@ def test_variables_that_one_line_exchanges_are_both_red(tmp_path):
     red = [(check.name, check.forward) for check in example.verifications()
            if check.status == "wrong"]
     assert red[:2] == [("dright", "right[1:][::-1]"), ("dleft", "left[1:]")]
+
+
+@pytest.mark.parametrize(("old", "new", "first"), [
+    ("db = dout.sum(axis=0)", "db = dout[1:].sum(axis=0)", "db"),  # grads["b"] of the caller
+    ("dw = x.T @ dout", "dw = x[1:].T @ dout[1:]", "dw"),  # a term of grads["W"]
+])
+def test_a_mistake_in_a_helper_without_a_forward_is_red_in_the_helper(old, new, first, tmp_path):
+    red = [check for check in opened(tmp_path, "penalised", old, new).verifications()
+           if check.status == "wrong"]
+    assert (red[0].name, red[0].text) == (first, new)
+
+
+def test_a_term_is_compared_with_the_line_of_the_forward_that_it_comes_from(tmp_path):
+    by_name = {check.name: check for check in opened(tmp_path, "penalised").verifications()}
+    line = SOURCE[: SOURCE.index("s = x @ W + b")].count("\n") + 1
+    assert (by_name["dw"].status, by_name["dw"].forward) == ("verified", f"W in line {line}")
+    assert (by_name["db"].status, by_name["db"].forward) == ("verified", "b")
 
 
 @pytest.mark.parametrize("name", RIGHT)

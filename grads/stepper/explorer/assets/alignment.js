@@ -1,4 +1,4 @@
-// The weights of attention, a row for each step of the decoder; a row fills when its step is reached.
+// The attention weights: a row for each decoder step, which is filled when the step is reached.
 
 import { data, steps, weightsOf } from "./data.js";
 import { el } from "./format.js";
@@ -8,7 +8,7 @@ import { weightsRow, weightsTable } from "./weights.js";
 const MANY = 14; // source words from which columns are narrow
 const rows = []; // {t, step, row}
 
-/** The table beside the network, empty; nothing without attention. */
+/** Create the empty table beside the network, if the model has attention. */
 export function drawAlignment(box) {
   const { columns } = data.network;
   rows.length = 0;
@@ -28,7 +28,7 @@ export function drawAlignment(box) {
   box.replaceChildren(weightsTable("Attention weights, by word to be predicted and word read", attended, body));
 }
 
-/** Fill the rows that are known, and mark the one of this step. */
+/** Fill the rows of the steps so far, and mark the current row. */
 export function showAlignment() {
   const { cell } = steps[state.step];
   const now = cell && cell.side !== "encoder" ? cell.t : null;

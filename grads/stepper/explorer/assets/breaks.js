@@ -1,4 +1,4 @@
-// "Inject a bug": wrong backward passes, what becomes wrong and from where.
+// "Inject a bug": wrong backward passes, the tensors that become wrong, and the step where this begins.
 
 import { data, isWrong, steps, tensors, firstBackward, variants, wrongOf } from "./data.js";
 import { count, el, prose, iterations } from "./format.js";
@@ -6,7 +6,7 @@ import { breakIt, state } from "./state.js";
 
 const FEW = 24; // names that are listed without being asked for
 
-/** The menu, and under it what the chosen mistake does. */
+/** Draw the menu and the consequences of the chosen mistake. */
 export function showBreaks(panel) {
   panel.hidden = !variants.size || Boolean(state.variant?.secret);
   if (panel.hidden) return;
@@ -47,7 +47,7 @@ function stepLink(number, variant) {
   return el("a", { href: address(number, variant) }, el("code", {}, name), `, step ${number + 1}`, step.loops.length ? ` (${iterations(step.loops)})` : "");
 }
 
-/** Names that become wrong, without their indices: the first step of each, and how often. */
+/** The variables that become wrong, without their indices, with the first wrong step and the number of wrong tensors. */
 function byName(variant) {
   const found = new Map();
   steps.forEach((step, number) => {

@@ -1,4 +1,4 @@
-// "Change a number": a word, a weight, a knob; what comes of it for the loss and for the gradients.
+// "Change a number": change a word, a weight or a knob, and see the effect on the loss and the gradients.
 
 import { data, now, tensors, valuesOf } from "./data.js";
 import { chart, path } from "./charts.js";
@@ -39,12 +39,12 @@ function options() {
 
 const inputs = () => program.words.filter((word) => word.vocabulary === "input").length;
 
-/** The panel as the numbers are. */
+/** Update the panel to the current numbers. */
 export function showChange() {
   if (parts) show();
 }
 
-/** The weight behind the number that was picked, if it is one. */
+/** Choose the weight that the selected number belongs to, if it belongs to one. */
 export function chooseChange() {
   const found = parts && state.picked && inputOf(state.picked.tensor, state.picked.entry);
   if (!found) return;
@@ -69,7 +69,7 @@ function show() {
   parts.chart.replaceChildren(...normsByTime(valuesOf).slice(0, 3).map(graph));
 }
 
-// --- what sets a number ---------------------------------------------------------------------------
+// --- the controls ---------------------------------------------------------------------------
 
 let fill = () => {}; // puts the number as it is into the controls
 
@@ -105,7 +105,7 @@ function entryControls(line) {
     ...slider(`${place.input.name}[${columns > 1 ? `${i}, ${j}` : i}]`, -most, most, () => numberOf(line, at), (to) => change("entries", key, to, was), was)];
 }
 
-/** A slider and a field for one number; outside of the slider's range it can be typed. */
+/** A slider and a field for one number. Values outside the slider's range can be typed. */
 function slider(label, least, most, value, set, was) {
   const range = el("input", { type: "range", id: "change-slider", min: least, max: most, step: "any", "aria-label": label, oninput: () => set(Number(range.value)) });
   const field = el("input", { type: "number", id: "change-value", step: "any", "aria-label": `${label}, typed`, onchange: () => {
@@ -122,7 +122,7 @@ function slider(label, least, most, value, set, was) {
   return [el("span", { class: "label" }, el("code", {}, label)), range, field, el("span", { class: "what" }, `given: ${short(was)}`)];
 }
 
-/** What was changed, in words. */
+/** A description of each change. */
 function said() {
   const name = (line) => program.inputs.find((input) => input.line === line).name;
   return [
@@ -135,9 +135,9 @@ function said() {
     })];
 }
 
-// --- what comes of it -----------------------------------------------------------------------------
+// --- the effects -----------------------------------------------------------------------------
 
-/** The norm of a gradient by time, as given and now. */
+/** A chart of a gradient's norm by time, before and after the change. */
 function graph({ name, times, norms }) {
   const was = before.find((series) => series.name === name).norms;
   const positive = [...norms, ...was].filter((x) => x > 0 && Number.isFinite(x));

@@ -4,7 +4,7 @@ import { draw, power, short } from "./format.js";
 
 const FRAME = { left: 52, right: 12, top: 12, bottom: 38 };
 
-/** A chart's frame: scales from data to places, axes with ticks, and a group to draw into. */
+/** A chart's frame: scales from data to pixels, axes with ticks, and a group to draw into. */
 export function chart({ width, height, x, y, xTitle, yTitle, label, right = FRAME.right }) {
   const inner = { left: FRAME.left, right: width - right, top: FRAME.top, bottom: height - FRAME.bottom };
   const toX = scale(x, inner.left, inner.right);
@@ -24,7 +24,7 @@ export function chart({ width, height, x, y, xTitle, yTitle, label, right = FRAM
   return { svg, toX, toY, inner };
 }
 
-/** A scale from an axis's range to pixels; logarithmic where the axis says so. */
+/** A scale from an axis's range to pixels. It is logarithmic if the axis is. */
 function scale({ from, to, log }, start, end) {
   const place = log ? Math.log10 : (value) => value;
   const [a, b] = [place(from), place(to)];
@@ -53,7 +53,7 @@ function tickText(value, { log, text }) {
   return Math.abs(value) < 1e-12 ? "0" : short(value, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
 }
 
-/** A line through points; those that are not finite leave gaps. */
+/** A line through points. Points that are not finite leave gaps. */
 export function path(points, kind) {
   let pen = "M";
   const steps = points.map(([x, y]) => {
@@ -65,7 +65,7 @@ export function path(points, kind) {
   return draw("path", { class: `series ${kind}`, d: steps.join("") });
 }
 
-/** Terms of a sum as bars around zero, one below the other, and their total. */
+/** The terms of a sum as horizontal bars around zero, with their total. */
 export function bars(terms, total, label) {
   const [width, row] = [380, 22];
   const height = row * (terms.length + 1) + 10;

@@ -1,10 +1,10 @@
-// The algorithm's lines, the current one lit; beside a backward line, its forward partner's.
+// The lines of the algorithm with the current line highlighted. In the backward pass also the forward lines that it differentiates.
 
 import { data, keptFrom, sources, steps } from "./data.js";
 import { el, prose, iterations } from "./format.js";
 import { state } from "./state.js";
 
-/** The panel on the left; listings that it shows already stay, with other lines lit. */
+/** Draw the panel on the left. Listings that are already shown stay, and only the highlighted lines change. */
 export function showCode(panel) {
   const step = steps[state.step];
   const backward = step.pass === "backward";
@@ -19,7 +19,7 @@ export function showCode(panel) {
   requestAnimationFrame(() => panel.querySelectorAll(".lines").forEach(scroll)); // when all panels are drawn: one layout
 }
 
-/** What stands around listings that stay where they are. */
+/** Replace the elements around listings that stay. */
 function replaceOthers(panel, parts) {
   if (panel.children.length !== parts.length) return panel.replaceChildren(...parts);
   return [...panel.children].forEach((old, k) => {
@@ -27,13 +27,13 @@ function replaceOthers(panel, parts) {
   });
 }
 
-/** Bring the lit line of a listing to its middle. */
+/** Scroll the highlighted line of a listing to the middle. */
 function scroll(box) {
   const lit = box.querySelector(".current, .partner, .kept");
   if (lit) box.scrollTop = wholeLine(box, lit.offsetTop - box.clientHeight / 2 + lit.offsetHeight / 2);
 }
 
-/** The start of the first line that is seen whole from there on. */
+/** The top of the first line that is fully visible when a listing is scrolled this far. */
 function wholeLine(box, from) {
   const wanted = Math.min(from, box.scrollHeight - box.clientHeight) + 1;
   return Math.max(0, ...[...box.children].map((line) => line.offsetTop - 1).filter((top) => from > 0 && top < wanted));
@@ -71,7 +71,7 @@ function listing(step, { lit, mark, kept = [] }) {
   return [where, el("p", { class: "title" }, prose(source.title ?? "")), box];
 }
 
-/** Set an attribute that differs. */
+/** Set an attribute if it differs. */
 function set(node, name, value) {
   if (node.getAttribute(name) === value) return;
   if (value === null) node.removeAttribute(name);
@@ -113,7 +113,7 @@ function line(text, number, source, edit) {
   ];
 }
 
-/** A line with the change of a wrong variant in it: the old text struck out, the new one behind. */
+/** A line with the change of a wrong variant: the old text struck out, followed by the new text. */
 function edited(code, edit) {
   if (!edit || !code.includes(edit.from)) return [code];
   const [before, ...after] = code.split(edit.from);
@@ -132,7 +132,7 @@ data.steps.forEach((step, number) => {
   runs.set(key, [...(runs.get(key) ?? []), number]);
 });
 
-/** The step that ran a line, in the iterations of the loops that the reader is in or nearest to it. */
+/** The step that ran a line and is nearest to the current step. */
 function nearest(source, number, step) {
   const found = runs.get(`${source}:${number}`);
   const here = steps.indexOf(step);

@@ -1,4 +1,4 @@
-// What Python wrote into the page: steps, tensors, verifications, wrong variants; and looking them up.
+// The data that Python wrote into the page (steps, tensors, verifications, wrong variants), and functions that look it up.
 
 import { root } from "./format.js";
 import { unpacked } from "./packed.js";
@@ -6,7 +6,7 @@ import { unpacked } from "./packed.js";
 export const data = await unpacked("data");
 export const formulas = { ...await unpacked("formulas"), ...data.typeset };
 
-/** The numbers computed in the page after a change (live.js): of a tensor, and the loss; null before any. */
+/** The tensors and the loss that the page computed after a change (live.js); null before the first change. */
 export const now = { values: null, loss: null };
 
 export const steps = data.steps;
@@ -14,7 +14,7 @@ export const tensors = data.tensors;
 export const sources = new Map(data.sources.map((source) => [source.id, source]));
 export const variants = new Map((data.variants ?? []).map((variant) => [variant.id, variant]));
 
-/** The first step of the backward pass: here the playhead reverses. */
+/** The first step of the backward pass, where the playhead reverses. */
 export const firstBackward = Math.max(0, steps.findIndex((step) => step.pass === "backward"));
 
 const makers = new Map(); // tensor -> the step that made it
@@ -30,13 +30,13 @@ for (const verification of verificationsByTensor.values()) {
 }
 const sumsByTensor = new Map((data.sums ?? []).map((sum) => [sum.target, sum]));
 
-/** The tensor whose very numbers these are. */
-export function original(id) {
+/** The tensor that first held these numbers. */
+function original(id) {
   const before = tensors[id].same_as;
   return before === null || before === undefined ? id : original(before);
 }
 
-/** The step that gave a tensor its name, or its numbers; undefined for parameters and words. */
+/** The step that gave a tensor its name or its numbers; undefined for parameters and words. */
 export function makerOf(id) {
   return makers.get(id) ?? makers.get(original(id));
 }
@@ -50,10 +50,10 @@ export function keptFrom(id) {
   return undefined;
 }
 
-/** The tensor whose very numbers these are, one step back; null for one that has its own. */
+/** The tensor that this one only renames; null if it has numbers of its own. */
 export const before = (id) => tensors[id].same_as ?? null;
 
-/** A tensor's numbers, flat, as a variant (or null) computes them. */
+/** A tensor's numbers as a flat list, in a variant if one is given. */
 export function valuesOf(id, variant = null) {
   const computed = now.values?.(id);
   if (computed) return computed;
@@ -64,7 +64,7 @@ export function valuesOf(id, variant = null) {
   return tensors[id].value;
 }
 
-/** The weights of attention at a time, of all source words, also where the tensor is shown in part. */
+/** The attention weights of all source words at one time, also if the tensor is shown in part. */
 export const weightsOf = (known) => (!now.values && known.weights) || valuesOf(known.tensor);
 
 const wrongSets = new Map();
@@ -89,19 +89,19 @@ export function stepIsWrong(step, variant) {
   return Boolean(variant) && step.targets.some((id) => isWrong(id, variant));
 }
 
-/** The verification of a gradient, with the status that it has in a variant; undefined without one. */
+/** The verification of a gradient with its status in a variant; undefined if the gradient is not verified. */
 export function verificationOf(id, variant = null) {
   const verification = verificationsByTensor.get(id) ?? verificationsByTensor.get(original(id));
   const error = variant?.verifications?.[verification?.index];
   return verification && (error === undefined ? verification : { ...verification, status: "wrong", error });
 }
 
-/** The verifications of the gradients for a forward tensor, the first computed first. */
+/** The verifications of the gradients for a forward tensor, in the order in which they were computed. */
 export function gradientsOf(id) {
   return gradients.get(id) ?? gradients.get(original(id)) ?? [];
 }
 
-/** The side that a tensor is of: "encoder", "decoder", or null where nothing says so. */
+/** The side that a tensor belongs to: "encoder", "decoder", or null if it is unknown. */
 function sideOf(id) {
   const of = verificationsByTensor.get(id)?.of ?? verificationsByTensor.get(original(id))?.of;
   const names = [id, original(id), ...(of === null || of === undefined ? [] : [of, original(of)])].map((name) => tensors[name].name);
@@ -115,7 +115,7 @@ function sideOf(id) {
   return maker?.loops.length ? null : nextSide(makerOf(id), tensors[id].name);
 }
 
-/** The side of the first step that goes on with a variable that was set to zero. */
+/** The side of the first step that reads a variable after it was set to zero. */
 function nextSide(number, name) {
   if (number === undefined) return null;
   const { source } = steps[number];
@@ -125,10 +125,10 @@ function nextSide(number, name) {
 
 const bilingual = JSON.stringify(data.vocabularies?.input) !== JSON.stringify(data.vocabularies?.output);
 
-/** The function that made a tensor; "" for what was given. */
+/** The function that computed a tensor; "" for an input. */
 export const functionOf = (id) => sources.get(steps[makerOf(id)]?.source)?.function ?? "";
 
-/** The rows or columns of a tensor that are words, or null. */
+/** The words that the rows or columns of a tensor belong to, or null. */
 export function wordsOf(id, axis, step) {
   const { shape, name } = tensors[id];
   const head = data.heads.find((candidate) => [candidate.weights.tensor, candidate.gradients?.tensor].some((map) => map === id || map === original(id)));
@@ -153,15 +153,15 @@ export function wordsOf(id, axis, step) {
   return size === (whole?.[axis] ?? 1) && list.length >= (shape?.[axis] ?? 1) ? list : null;
 }
 
-/** The numbers that complex steps gave for a gradient: `true` stands for its own, to all digits. */
+/** The complex-step derivative for a gradient. `true` means that it equals the gradient to all digits. */
 export function complexOf(verification) {
   return verification.complex === true ? valuesOf(verification.target) : verification.complex;
 }
 
-/** The verifications that know the loss along each entry: those of the parameters' complete gradients. */
+/** The verifications with the loss along each entry: those of the complete gradients of parameters. */
 export const alongs = (data.verifications ?? []).filter((verification) => verification.lines);
 
-/** The sum over time that a gradient is a stage of: {terms, taken}, taken of them so far. */
+/** The sum over time that a gradient is a stage of, and the number of terms added so far: {terms, taken}. */
 export function sumOf(id) {
   const whole = sumsByTensor.get(id) ?? sumsByTensor.get(original(id));
   if (whole) return { ...withTerms(whole), taken: whole.terms.length };
@@ -177,14 +177,14 @@ export function sumOf(id) {
   return null;
 }
 
-/** A sum with its terms; after a change they are the differences of its stages. */
+/** A sum with its terms. After a change of numbers they are the differences between its stages. */
 function withTerms(sum) {
   if (!now.values) return sum;
   const stages = sum.chain.map((id) => (id === null ? [] : valuesOf(id)));
   return { ...sum, terms: sum.terms.map((term, k) => ({ ...term, value: stages[k + 1].map((x, entry) => x - stages[k][entry]) })) };
 }
 
-/** Whether a step only keeps books: no equation of its own. */
+/** Whether a step is bookkeeping, without an equation of its own. */
 export const isBookkeeping = (number) => Boolean(steps[number]?.bookkeeping);
 
 const side = (number) => [steps[number].cell?.side ?? null];

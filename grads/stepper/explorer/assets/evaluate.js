@@ -1,4 +1,4 @@
-// Puts numbers into a line: the trees of grads/stepper/explorer/expand.py and numbers.py, evaluated entry by entry.
+// Puts numbers into a line by evaluating the trees of grads/stepper/explorer/expand.py and numbers.py entry by entry.
 
 import { tensors, valuesOf } from "./data.js";
 import { place } from "./format.js";
@@ -20,7 +20,7 @@ const OPERATIONS = {
 const CALLED = ["max", "min"];
 const COMPARED = [">", "<", ">=", "<=", "==", "!="];
 
-/** A tree's value: its shape [rows, columns], and at(row, column); sizes of 1 stretch. */
+/** A tree's value: its shape [rows, columns] and at(row, column). Axes of size 1 are broadcast. */
 export function evaluate(tree, variant = null) {
   const [kind, ...rest] = tree;
   const inner = (subtree) => evaluate(subtree, variant);
@@ -83,10 +83,10 @@ function ofTensor(id, variant) {
 
 const at = (k, size) => (size === 1 ? 0 : k);
 
-/** How many columns an array has: the last of several axes. */
+/** The number of columns of an array, which is the size of its last axis. */
 export const columnsOf = (shape) => (shape.length > 1 ? shape.at(-1) : 1);
 
-/** The row and column, in the tree inside, of an entry of a "g". */
+/** The row and column in the inner tree of an entry of a "g". */
 function entryOf([, [rows, columns], entries, width], i, j) {
   const entry = entries[at(i, rows) * columns + at(j, columns)];
   return [Math.floor(entry / width), entry % width];
@@ -117,7 +117,7 @@ function within(sizes, index) {
   return [part, index];
 }
 
-/** g is tanh on the last quarter of the rows and sigm before; its derivative likewise. */
+/** g is tanh on the last quarter of the rows and sigm on the others. Its derivative is split in the same way. */
 function byRow(name, row, rows) {
   const last = row >= (3 * rows) / 4;
   if (name === "g") return last ? "tanh" : "sigm";
@@ -195,10 +195,10 @@ function bracketed(tree, wanted, inner, others = []) {
   return sums ? [{ word: "(" }, ...tokens, { word: ")" }] : tokens;
 }
 
-/** The kind of a tree, of one whose entries are elsewhere that of the tree itself. */
+/** The kind of a tree. For a rearranged tree it is the kind of the tree inside. */
 const kindOf = (tree) => (["g", "T"].includes(tree[0]) ? kindOf(tree[1]) : tree[0]);
 
-/** What an entry of a tree is called, "c_prev[1]", "W_hy[2, 0]", and which tensor's it is. */
+/** The name of a tree's entry, such as "c_prev[1]" or "W_hy[2, 0]", and its tensor. */
 function named(tree, i, j) {
   const [kind, ...rest] = tree;
   if (kind === "T") return named(rest[0], j, i);

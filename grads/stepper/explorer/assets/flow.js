@@ -1,4 +1,4 @@
-// Gradient flow: how large dh is some steps back, beside the bound of section 2.2.2.
+// Gradient flow: the norm of dh some steps back, beside the bound of section 2.2.2.
 
 import { data } from "./data.js";
 import { chart, path } from "./charts.js";
@@ -10,7 +10,7 @@ const NAMES = { rnn: "Vanilla RNN", "adding-memory": "A memory that adds", "gate
 const family = ({ unit, forget_bias: bias }) =>
   (NAMES[unit] ?? unit) + (bias === null || bias === undefined ? "" : `, forget bias ${bias}`);
 
-/** The chart at the foot of the page; drawn once. */
+/** Draw the charts at the foot of the page, once. */
 export function showFlow(panel) {
   const flow = data.flow;
   if (!flow?.series?.length) { panel.hidden = true; return; }
@@ -45,7 +45,7 @@ function graph(unit, flow, y) {
 
 const said = (value) => (typeof value === "number" ? scientific(value) : String(value));
 
-/** Labels moved so that they do not lie on each other. */
+/** Move labels so that they do not overlap. */
 function apart(ends, distance) {
   const sorted = ends.filter((end) => Number.isFinite(end.y)).sort((a, b) => a.y - b.y);
   sorted.forEach((end, k) => { if (k) end.y = Math.max(end.y, sorted[k - 1].y + distance); });

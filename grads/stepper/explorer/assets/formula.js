@@ -1,4 +1,4 @@
-// The equation of the step, its numbers put in, and what a gradient is the sum of.
+// The equation of the step, the numbers in it, and the terms of a gradient that is a sum.
 
 import { before, data, formulas, isWrong, makerOf, steps, sumOf, tensors, valuesOf } from "./data.js";
 import { bars } from "./charts.js";
@@ -12,7 +12,7 @@ const ROUNDED = 1e-2; // the same in a wrong variant, whose numbers have five di
 const SMALLEST = 0.9; // em, of an equation that is made to fit
 const SIGNS = { "-": "−", "*": "×", "/": "÷" };
 
-/** The panel in the centre. */
+/** Draw the panel in the centre. */
 export function showFormula(panel) {
   const step = steps[state.step];
   panel.replaceChildren(el("h2", {}, "Equation"), equation(step), ...substitution(), ...sumOverLoop(), ...(step.cited ?? []).map(citation));
@@ -35,13 +35,13 @@ function equation(step) {
   return box;
 }
 
-/** What the line cites, in full: a lemma, a remark, an erratum. */
+/** The full text of each lemma, remark or erratum that the line cites. */
 function citation(name) {
   const { title, text } = data.cited[name];
   return el("div", { class: "cited", role: "note" }, el("h3", {}, prose(title)), text.map((paragraph) => el("p", {}, prose(paragraph))));
 }
 
-/** An equation that is too wide breaks between its terms (derivation.css), then shrinks; what is then still cut shows that it scrolls. */
+/** A wide equation breaks between its terms (derivation.css), then shrinks. If it is still too wide, it shows that it scrolls. */
 function fit(set) {
   const inner = set.querySelector(".katex-display > .katex, .own-line");
   if (!inner) return;
@@ -51,7 +51,7 @@ function fit(set) {
   set.tabIndex = set.scrollWidth > set.clientWidth + 1 ? 0 : -1;
 }
 
-/** The inspected entry, with the numbers that it was computed from. */
+/** The inspected entry with the numbers that it was computed from. */
 function substitution() {
   const picked = inspected();
   if (!picked) return [];
@@ -70,12 +70,12 @@ function substitution() {
   return [head, elsewhere, numbers, cut].filter(Boolean);
 }
 
-/** Whether only the first entries of a tensor in a tree are known. */
+/** Whether the page has only the first entries of a tensor in a tree. */
 function isCut(tree) {
   return Array.isArray(tree) && (tree[0] === "t" ? Boolean(tensors[tree[1]].full_shape) : tree.some(isCut));
 }
 
-/** The step that computed a tensor's numbers, and how: back through names that only pass them on. */
+/** The step that computed a tensor's numbers, and its tree. Steps that only rename the tensor are passed over. */
 function origin(tensor) {
   let found = null;
   for (let id = tensor; id !== null; id = before(id)) {
@@ -88,10 +88,10 @@ function origin(tensor) {
   return found;
 }
 
-/** What a wrong variant has in the place of a step's line, if it is another. */
+/** The line that a wrong variant has in place of a step's line, if it differs. */
 const editOf = (number) => (state.variant?.edited ?? []).find((edit) => edit.step === number);
 
-/** The tree of a target at the step that made it, in the wrong variant where its line is changed. */
+/** The tree of a target at the step that computed it. In a wrong variant it is the tree of the changed line. */
 function treeOf(maker, tensor) {
   const step = steps[maker];
   const edited = editOf(maker);
@@ -118,7 +118,7 @@ function writtenOut(tree, title, tensor, entry, value) {
     rest > 1 ? el("span", { class: "word" }, `+ ${rest} more terms`) : null);
 }
 
-/** Tokens by the terms of the outermost sum, each with its sign. */
+/** The tokens, grouped by the terms of the outermost sum, each with its sign. */
 function inTerms(tokens) {
   const terms = [[]];
   let depth = 0;
@@ -139,9 +139,10 @@ function token({ number, label, tensor, entry, sign, word }) {
 }
 
 const COUNTED = { l: "layer", u: "update", n: "encoder", r: "rare word" }; // what a loop's index counts
-const counted = (index) => COUNTED[index] ?? (data.network.drawn ? "time step" : index === "i" ? "head" : "word");
+const isOwn = data.name.includes(".py:"); // a user's function, whose loops may count anything
+const counted = (index) => (isOwn ? "iteration" : COUNTED[index] ?? (data.network.drawn ? "time step" : index === "i" ? "head" : "word"));
 
-/** What a gradient that is a sum over a loop is the sum of, at the inspected entry. */
+/** The terms of a gradient that is a sum over a loop, at the inspected entry. */
 function sumOverLoop() {
   const picked = inspected();
   const sum = picked && sumOf(picked.tensor);

@@ -1,4 +1,4 @@
-// What this page is: an introduction, a short tour in links, a legend. Folded until asked for.
+// The guide: an introduction, a short tour in links, and a legend. It is folded at first.
 
 import { data, formulas, isBookkeeping, steps, firstBackward } from "./data.js";
 import { el } from "./format.js";
@@ -15,7 +15,7 @@ export function drawGuide(panel) {
       .flatMap(([name, text]) => [el("span", { class: `sample ${name}` }, text), " "]), "Numbers: orange is positive, blue negative in a gradient; grey is the size of any other number.")));
 }
 
-/** Some important steps, in order. */
+/** Some important steps in order. */
 function tour() {
   const first = (test, from = 0) => steps.findIndex((step, number) => number >= from && !isBookkeeping(number) && test(step, number));
   const complete = (data.verifications ?? []).findLast((verification) => verification.lines && verification.status === "verified");

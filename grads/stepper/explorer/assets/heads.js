@@ -1,4 +1,4 @@
-// A map for each attention head: its weights as they become known, then the gradients of its scores.
+// A map for each attention head: its weights in the forward pass, the gradients of its scores in the backward pass.
 
 import { data, now, valuesOf } from "./data.js";
 import { el, short } from "./format.js";
@@ -6,7 +6,7 @@ import { goTo, state } from "./state.js";
 
 const maps = []; // {head, table, cells}
 
-/** The maps, layer by layer; nothing without heads. */
+/** Draw the maps layer by layer, if there are heads. */
 export function drawHeads(box) {
   box.hidden = !data.heads.length;
   maps.length = 0;
@@ -19,7 +19,7 @@ export function drawHeads(box) {
   box.replaceChildren(...groups.values());
 }
 
-/** What a head is part of. */
+/** The title of the group that a head belongs to. */
 function groupOf({ side, source, layer }) {
   if (!side) return "Attention";
   const what = source ? "to the source (rows: the word to be predicted)" : side === "decoder" ? "to itself (rows: the word read)" : "to itself";
@@ -49,17 +49,17 @@ function mapOf(head) {
   return table;
 }
 
-/** Scroll the box to a map that is out of its sight; the page stays where it is. */
+/** Scroll the box to a hidden map without scrolling the page. */
 function show(table) {
   const box = table.closest(".heads");
   const [own, all] = [table.getBoundingClientRect(), box.getBoundingClientRect()];
   if (own.top < all.top || own.bottom > all.bottom) box.scrollTop += own.top - all.top - 24;
 }
 
-/** Of a head the pass that the reader is in. */
+/** A head's data for the pass that the reader is in. */
 const placeOf = ({ weights, gradients }) => (gradients && data.steps[state.step].pass === "backward" ? gradients : weights);
 
-/** Fill the maps that are known, and mark the one of this step. */
+/** Fill the maps of the steps so far, and mark the current map. */
 export function showHeads() {
   for (const { head, table } of maps) {
     const { weights, gradients } = head;

@@ -1,6 +1,6 @@
 // Tensors as numbered heat maps.
 
-import { before, data, functionOf, gradientsOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
+import { before, data, functionOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
 import { count, el, exact, inCell, place, power, root, shared, iterations } from "./format.js";
 import { inspected, pick, state } from "./state.js";
 
@@ -14,7 +14,7 @@ const ROOM = 30; // rows of one group that are shown at once
 const ROOMS = 65; // of all groups, but that each shows its first tensor
 const CAPTION = 2; // rows that a caption takes
 
-/** Pick a number by a click, read it out under the pointer: one listener for all cells. */
+/** Select a number on click and show it on hover, with one listener for all cells. */
 export function listenToCells(panel) {
   const cellOf = (event) => event.target.closest?.(".cell");
   panel.addEventListener("click", (event) => {
@@ -26,7 +26,7 @@ export function listenToCells(panel) {
   });
 }
 
-/** The panel on the right: what the step writes, what it reads. */
+/** Draw the panel on the right: the tensors that the step writes and reads. */
 export function showTensors(panel) {
   const step = steps[state.step];
   const written = new Set(step.targets);
@@ -70,13 +70,13 @@ function group(list, shown, kind, step) {
   return box;
 }
 
-/** How many tensors of a group are shown at once: the first, and what there is room for. */
+/** The number of tensors of a group that are shown: the first, and as many more as there is room for. */
 function fitting(list, room) {
   const over = list.findIndex((_, k) => k > 0 && rowsOf(list.slice(0, k + 1)) > room);
   return over < 0 ? list.length : over;
 }
 
-/** How many rows tensors take. */
+/** The number of rows that tensors take. */
 function rowsOf(list) {
   return list.reduce((sum, { tensor }) => {
     const own = tensors[tensor].shape?.[0] ?? 1;
@@ -84,7 +84,7 @@ function rowsOf(list) {
   }, 0);
 }
 
-/** One tensor: its name, its numbers in a table, where it was made. */
+/** A tensor: its name, its numbers in a table, and the step that computed it. */
 function heatmap(id, step, written = null) {
   const tensor = tensors[id];
   if (!tensor.shape) return asText(id, written);
@@ -109,7 +109,7 @@ function heatmap(id, step, written = null) {
     tensor.full_shape ? el("p", { class: "cut" }, `the first entries of ${tensor.full_shape.join(" × ")}`) : null);
 }
 
-/** What is not numeric: a list of words, a name. */
+/** A value that is not numeric, such as a list of words or a name. */
 function asText(id, written) {
   return el("figure", { class: "tensor" }, el("figcaption", {}, el("code", {}, written ?? tensors[id].name)), el("code", { class: "text" }, tensors[id].text ?? ""));
 }
@@ -150,7 +150,7 @@ function readOut(text) {
   if (line) line.textContent = text;
 }
 
-/** The gates or words that a tensor's rows belong to. */
+/** The gates or words that the rows of a tensor belong to. */
 function rowLabels(id, step, { name, shape }) {
   const words = wordsOf(id, 0, step);
   if (words) return { starts: () => false, text: (i) => words[i] };
@@ -170,9 +170,4 @@ export function showPicked(panel) {
     button.setAttribute("aria-pressed", "true");
     readOut(button.title);
   });
-}
-
-/** The steps that compute the gradient of something a forward step writes. */
-export function gradientSteps(step) {
-  return step.targets.flatMap(gradientsOf).map((verification) => verification.step);
 }

@@ -1,4 +1,4 @@
-// "Find the bug": a wrong backward pass without its marks; the student marks the line.
+// "Find the bug": a wrong backward pass without marks, in which the student marks the wrong line.
 
 import { firstBackward, sources, steps, tensors, variants, verificationOf } from "./data.js";
 import { count, el, prose, short } from "./format.js";
@@ -9,13 +9,13 @@ const hunt = { on: false, found: 0, begun: 0, tries: 0, checks: 0, said: "", sol
 const bugs = [...variants.values()].filter((variant) => variant.edited.length);
 let box = null;
 
-// Each bug once more, under a name that gives nothing away: an address can hold it
+// Each bug again, under a name for addresses that does not reveal it
 mixed(bugs).forEach((variant, k) => variants.set(`${SECRET}-${k + 1}`, { ...variant, id: `${SECRET}-${k + 1}`, of: variant.id, secret: true }));
 
-/** How many bugs there are to be found. */
+/** The number of bugs that can be found. */
 export const bugCount = bugs.length;
 
-/** Whether the address asks for one. */
+/** Whether the address asks for a hidden bug. */
 export const isHunted = () => Boolean(state.variant?.secret);
 
 /** Whether the bug was found, or shown. */
@@ -26,7 +26,7 @@ export function drawHunt(panel) {
   box = panel;
 }
 
-/** Begin or end. */
+/** Start or end the mode. */
 export function setHunt(on) {
   hunt.on = on;
   if (on && !isHunted()) begin();
@@ -59,7 +59,7 @@ export function showHunt() {
     el("p", { id: "hunted", class: `judged${hunt.solved ? " right" : ""}`, role: "status" }, hunt.said));
 }
 
-/** The lines that are wrong, by the steps that ran them. */
+/** The source lines that are wrong. */
 const wrongLines = () => new Set(state.variant.edited.map(({ step }) => `${steps[step].source}:${steps[step].line}`));
 
 function mark() {
@@ -70,7 +70,7 @@ function mark() {
   return showHunt();
 }
 
-/** Why a line is right, by what it reads and writes. */
+/** A hint that says why a marked line is right. */
 function hint(step) {
   const bug = steps[state.variant.edited[0].step];
   if (step.pass === "forward") return "The forward pass is right: the bug is in the backward pass.";
@@ -81,7 +81,7 @@ function hint(step) {
   return `It reads and writes right values. The bug is ${bug.line < step.line ? "above" : "below"} it in this function.`;
 }
 
-/** The verification of what the step writes: it may be asked for, and is counted. */
+/** Show the verification of the tensors that the step writes, and count it. */
 function check() {
   hunt.checks += 1;
   const variant = { ...state.variant, secret: false };
@@ -106,7 +106,7 @@ function solve(byStudent) {
   document.getElementById("another").focus();
 }
 
-/** In an order that does not give the bug away, the same for every reader. */
+/** The list in a fixed order that does not reveal the bugs. */
 function mixed(list) {
   return list.map((item, k) => [Math.sin(97 * (k + 1) * list.length), item]).sort(([a], [b]) => a - b).map(([, item]) => item);
 }

@@ -1,4 +1,4 @@
-// The cell drawn from inside: what flows on its lines, forward, and back as wide as the gradient's norm.
+// The cell drawn from inside: the values that flow forward on its lines, and the gradients that flow back, as wide as their norms.
 
 import { data, isWrong, makerOf, steps, tensors, valuesOf } from "./data.js";
 import { el, inCell, iterations } from "./format.js";
@@ -8,12 +8,12 @@ const WIDEST = 7; // pixels, of the line with the largest gradient
 const { drawings, runs } = data.inside;
 const drawn = new Map(); // drawing -> its element, drawn once
 
-/** The run of a function that a step is inside of, or the last one before it. */
+/** The call with a drawing that a step is inside, or the last one before the step. */
 const runsAt = steps.map(({ inside }) => inside?.[0]);
 for (let k = 1; k < runsAt.length; k += 1) runsAt[k] ??= runsAt[k - 1];
 const first = runsAt.find((run) => run !== undefined);
 
-/** Set the drawing to what the steps so far have made of it. */
+/** Update the drawing to the current step. */
 export function showInside(panel) {
   panel.hidden = first === undefined;
   if (panel.hidden) return;
@@ -49,19 +49,19 @@ function element(text) {
   return box.firstElementChild;
 }
 
-/** Whether a tensor has been computed by now. */
+/** Whether a tensor has been computed so far. */
 const isKnown = (tensor) => tensor !== null && (makerOf(tensor) ?? 0) <= state.step;
 
 const norm = (tensor) => Math.hypot(...valuesOf(tensor, state.variant).filter((x) => typeof x === "number"));
 
-/** The row of the inspected entry, and its place; null where nothing is inspected. */
+/** The row of the inspected entry and its flat position; null if no entry is inspected. */
 function entryOf() {
   const picked = inspected();
   const shape = picked && tensors[picked.tensor].shape;
   return shape?.length ? { shape, row: Math.floor(picked.entry / (shape[1] ?? 1)), entry: picked.entry } : null;
 }
 
-/** A number to show of a tensor: the inspected entry where it has that one, or a gate's share of it; else the norm. */
+/** The number to show for a tensor: the inspected entry if the tensor, or a gate's block of it, has that entry; otherwise the norm. */
 function numberOf(tensor) {
   const values = valuesOf(tensor, state.variant);
   const [rows, columns = 1] = tensors[tensor].shape;
@@ -71,7 +71,7 @@ function numberOf(tensor) {
   return [norm(tensor), true];
 }
 
-/** Lead a flow to a step, with its number; the words are for those who listen. */
+/** Link a flow to a step and show its number. The label is for screen readers. */
 function point(flow, step, tensor) {
   const number = flow.querySelector(".number");
   const [value, isNorm] = tensor === null ? [null, false] : numberOf(tensor);

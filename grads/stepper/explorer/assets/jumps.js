@@ -1,10 +1,10 @@
-// Where to jump to: time steps, the start of the backward pass, equations; bookkeeping; the speed.
+// The menu of jumps (time steps, passes, equations) and the switch for bookkeeping steps.
 
 import { data, formulas, isBookkeeping, steps, firstBackward } from "./data.js";
 import { el, iterations } from "./format.js";
 import { advance, goTo, setAll, state } from "./state.js";
 
-/** The first step whose gradient is wrong, where no bug was injected; null where all are right. */
+/** The first step with a wrong gradient, without an injected bug; null if all are right. */
 export const firstWrong = data.verifications.find((verification) => verification.status === "wrong")?.step ?? null;
 
 /** Fill the menu of jumps, and listen to the switch. */
@@ -26,7 +26,7 @@ export function drawJumps(menu, all) {
   all.addEventListener("change", () => setAll(all.checked));
 }
 
-/** The switch, as it stands. */
+/** Update the switch. */
 export function showJumps(all) {
   all.checked = state.all;
 }

@@ -5,7 +5,7 @@ import { advance, goTo, state } from "./state.js";
 
 const place = ({ pass, cell }) => JSON.stringify([pass, cell ? [cell.side, cell.t, cell.part, cell.layer] : null]);
 
-/** The next step, in a direction, that is at another cell. */
+/** The next step in a direction that is at another cell. */
 export function otherCell(direction) {
   const here = place(steps[state.step]);
   let number = state.step;

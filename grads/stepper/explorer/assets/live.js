@@ -1,4 +1,4 @@
-// The page's numbers after the reader has changed some: the recorded run, done again.
+// Replays the recorded run with the numbers that the reader has changed.
 
 import { data, now, tensors } from "./data.js";
 import { breakIt, numbersChanged, onChange, state } from "./state.js";
@@ -17,17 +17,17 @@ export const isChanged = () => Object.values(changed).some((entries) => entries.
 /** The shape of an input. */
 export const shapeOf = (line) => program.shapes[program.lines[line][1]];
 
-/** A number of an input, as it is now. */
+/** The current value of an input's number. */
 export const numberOf = (line, entry) => ready().values[line][entry];
 
-/** A number of an input as it was given. */
+/** The original value of an input's number. */
 export const givenNumber = (line, entry) => (given.get(line).single ? Math.fround : Number)(given.get(line).values[entry]);
 
-/** A knob as it stands; a word, by its number in the vocabulary. */
+/** The current value of a knob; the current word, by its number in the vocabulary. */
 export const knobOf = (k) => changed.knobs.get(k) ?? program.knobs[k].value;
 export const wordOf = (k) => changed.words.get(k) ?? words.get(k);
 
-/** The input behind an entry of a tensor, [line, entry]; null for what was computed. */
+/** The input that an entry of a tensor comes from, [line, entry]; null for a computed entry. */
 export function inputOf(tensor, entry) {
   const line = program?.nodes[tensor];
   if (line === null || line === undefined) return null;
@@ -35,7 +35,7 @@ export function inputOf(tensor, entry) {
   return given.has(found[0]) && shapeOf(found[0]).length ? found : null;
 }
 
-/** Change a knob, a word or an entry, and compute everything anew; `was` takes the change back. */
+/** Change a knob, a word or an entry, and replay the run. The original value `was` undoes the change. */
 export function change(kind, key, value, was) {
   if (value === was) changed[kind].delete(key);
   else changed[kind].set(key, value);
@@ -46,7 +46,7 @@ export function change(kind, key, value, was) {
 /** Whether two tensors are the same array. */
 export const isSame = (a, b) => a === b || (program.nodes[a] !== null && program.nodes[a] === program.nodes[b]);
 
-/** Everything as it was given. */
+/** Undo all changes. */
 export function restore() {
   Object.values(changed).forEach((entries) => entries.clear());
   compute();
@@ -84,7 +84,7 @@ function compute() {
   numbersChanged();
 }
 
-/** Put a word where it is read, and where it is predicted, into the numbers and into the network. */
+/** Replace a word wherever it is read or predicted, in the numbers and in the network. */
 function write(k, word, values) {
   const { lines, vocabulary, read, next } = program.words[k];
   const text = data.vocabularies[vocabulary].words[word];
@@ -108,7 +108,7 @@ function turn({ kind, value: at, blocks }, value, values) {
   }
 }
 
-/** The norm of the gradient that reaches each time, by the name of the gradient: [{name, times, norms}]. */
+/** The norms of the gradients that reach each time step: [{name, times, norms}]. */
 export function normsByTime(valuesOf) {
   const found = new Map(); // name -> time -> tensors written last, by the rest of their names
   data.steps.forEach((step) => {

@@ -1,4 +1,4 @@
-// What the logits of a prediction are made of: norms, cosines and bias, of the word to be predicted and its rivals.
+// Splits the logits of a prediction into norms, cosines and bias, for the right word and its rivals.
 
 import { data, now, steps } from "./data.js";
 import { el, exact, short } from "./format.js";
@@ -7,14 +7,14 @@ import { state } from "./state.js";
 const PRODUCT = [["w", "h"], ["w_l", "h_l"]]; // of the output layer, and of the lexical module
 let shown = null; // the prediction in the panel
 
-/** The prediction that a step works on: in the backward pass by the forward line that it differentiates. */
+/** The prediction that a step works on. A backward step belongs to the prediction that it differentiates. */
 function predictionAt(number) {
   const step = steps[number];
   const forward = step.pass === "backward" ? step.partner : number;
   return data.logits.find(({ first, last }) => forward !== null && first <= forward && forward <= last) ?? null;
 }
 
-/** The panel, at the steps of a prediction. */
+/** Draw the panel at the steps of a prediction. */
 export function showLogits(panel) {
   const found = predictionAt(state.step);
   panel.hidden = !found || Boolean(now.values); // they are of the numbers as given

@@ -1,4 +1,4 @@
-// Mistakes that a student may make at a line: its tree with a factor forgotten, a transpose, a sign; and trees as code.
+// Mistakes that a student may make in a line (a forgotten factor, transpose or sign), and trees as code.
 
 import { tensors } from "./data.js";
 import { evaluate } from "./evaluate.js";
@@ -20,7 +20,7 @@ export function code(tree, around = 0) {
   return binding < around ? `(${text})` : text;
 }
 
-/** The mistakes that can be made at a tree: [{tree, hint}], the nearest to the root first. */
+/** The mistakes that can be made in a tree, those nearest to the root first: [{tree, hint}]. */
 export function mistakes(tree) {
   const found = [...inside(tree), ...(tree[0] === "neg" ? [] : [{ tree: ["neg", tree], hint: "The sign is reversed." }])];
   const seen = new Set([code(tree)]);
@@ -53,7 +53,7 @@ function ofProduct(a, b) {
   return [{ tree: ["@", bare(a), b], hint: said(a) }, { tree: ["@", a, bare(b)], hint: said(b) }, { tree: ["@", b, a], hint: "The order of the factors is reversed." }];
 }
 
-/** The shape of a tree, as a tensor has it; null where the sizes do not fit. */
+/** The shape of a tree's value; null if the sizes do not fit. */
 export function shapeOf(tree) {
   try {
     if (!fits(tree)) return null;
@@ -64,7 +64,7 @@ export function shapeOf(tree) {
   }
 }
 
-/** Whether all products in a tree, and all sums, have sizes that fit. */
+/** Whether the sizes in all products and sums of a tree fit. */
 function fits([kind, ...rest]) {
   const inner = rest.flatMap((operand) => (Array.isArray(operand) ? (Array.isArray(operand[0]) ? operand : [operand]) : []));
   if (["t", "n"].includes(kind)) return true;

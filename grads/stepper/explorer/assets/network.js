@@ -1,4 +1,4 @@
-// The network unrolled in time and depth, and the playhead that runs forward, then backward.
+// The network unrolled in time and depth, and the playhead that runs forward and then backward.
 
 import { data, keptFrom, stepIsWrong, steps, firstBackward, weightsOf } from "./data.js";
 import { draw, el, short } from "./format.js";
@@ -23,7 +23,7 @@ const lines = []; // the edges but those of attention, {line, from, to}
 const attends = []; // one edge for each source position, into the current step of the decoder
 let playhead;
 
-// A cell's name; a line of no layer, or of no part, is the top unit's.
+// A cell's name. A line without a layer or a part belongs to the top unit.
 const key = (side, t, part, layer) => `${side ?? "decoder"}/${t}/${part}/${part === "unit" ? layer ?? layers : ""}`;
 const xOf = (index) => 20 + WIDTH * (index + 0.5);
 const yOf = (row) => top + ROW * (parts.length - 1 - row) + ROW / 2;
@@ -66,7 +66,7 @@ function has(column, part) {
   return column.side !== "encoder" || part === "embed" || part === "unit";
 }
 
-/** A line from one cell to another, through the gap between columns where it is bent. */
+/** A line between two cells. A bent line runs through the gap between columns. */
 function edge(kind, a, b) {
   const middle = (a.x + b.x) / 2;
   const bend = Math.sign(b.y - a.y) * 6;
@@ -84,7 +84,7 @@ const rowOf = (part) => parts.findIndex((row) => row.part === part);
 const spot = (index, row, dx = 0, dy = 0) => ({
   x: xOf(index) + (dx * BOX.width) / 2 + dx, y: yOf(row) + (dy * BOX.height) / 2 + dy, key: keyOf(index, row) });
 
-/** What flows where: up the column, along time, from attention and into it. */
+/** The edges of a column: up the column, along time, to and from attention. */
 function edges() {
   return columns.flatMap((column, index) => parts.flatMap(({ part }, row) => {
     if (!has(column, part)) return [];
@@ -101,7 +101,7 @@ function edges() {
   }));
 }
 
-/** The edges of attention, which `showAttending` leads to the step that attends. */
+/** The edges of attention. `showAttending` connects them to the current step. */
 function attending() {
   if (attention) columns.forEach((column, index) => {
     if (column.side !== "encoder") return;
@@ -111,7 +111,7 @@ function attending() {
   return attends.map(({ path }) => path);
 }
 
-/** From every source state to the step that attends, as wide as the weight; faint before it is known. */
+/** Connect every source state to the step that attends, as wide as the weight. Unknown weights are faint. */
 function showAttending(now) {
   const t = now.cell && now.cell.side !== "encoder" ? now.cell.t : null;
   const to = columns.findIndex((column) => column.side !== "encoder" && column.t === t);
@@ -135,13 +135,13 @@ function showAttending(now) {
   });
 }
 
-/** From the row below; RNNsearch's context goes down into the unit. */
+/** The edges from the row below. RNNsearch's context goes down into the unit. */
 function upward(column, index, row) {
   const [below, above] = [spot(index, row - 1, 0, -1), spot(index, row, 0, 1)];
   return search && parts[row].part === "attention" ? edge("up", above, below) : edge("up", below, above);
 }
 
-/** To the next time step; in a bidirectional encoder back as well. */
+/** The edges to the next time step, in a bidirectional encoder also to the previous one. */
 function along(column, index, row) {
   if (!bothEnds || column.side !== "encoder") return [edge("along", spot(index, row, 1), spot(index + 1, row, -1))];
   if (columns[index + 1].side !== "encoder") return [];
@@ -175,7 +175,7 @@ function words() {
   ]).filter(Boolean);
 }
 
-/** The words anew, when one was replaced. */
+/** Redraw the words after one was replaced. */
 export function drawWords(box) {
   if (!drawn) return;
   box.querySelectorAll(".word").forEach((word) => word.remove());
@@ -184,7 +184,7 @@ export function drawWords(box) {
 
 const keys = steps.map(({ cell }) => (cell ? key(cell.side, cell.t, cell.part ?? "unit", cell.layer) : null));
 
-/** Go to the first step at a cell, in the pass that the reader is in or, if there is none, the other. */
+/** Go to the first step at a cell, in the current pass if there is one, otherwise in the other. */
 function visit(wanted) {
   const { pass } = steps[state.step];
   const here = (same) => steps.findIndex((step, number) => (step.pass === pass) === same && keys[number] === wanted);
@@ -197,16 +197,16 @@ steps.forEach(({ pass, cell }, number) => {
   for (const name of names) if (!firsts[pass].has(name)) firsts[pass].set(name, number);
 });
 
-/** Whether a pass has been at a cell by now. */
+/** Whether a pass has reached a cell. */
 const seen = (pass, name) => (firsts[pass].get(name) ?? Infinity) <= state.step;
 
-/** The cells where a wrong variant has written what is wrong by now. */
+/** The cells where a wrong variant has written wrong values so far. */
 function wrongCells() {
   if (!state.variant) return new Set();
   return new Set(keys.slice(0, state.step + 1).filter((name, number) => name !== null && stepIsWrong(steps[number], state.variant)));
 }
 
-/** Set every cell to what the steps so far have made of it, and the playhead to its place. */
+/** Update every cell and the playhead to the current step. */
 export function showNetwork(box, legend) {
   if (!drawn) return;
   const now = steps[state.step];
@@ -244,7 +244,7 @@ function movePlayhead(box, now) {
   });
 }
 
-/** Where the playhead stands: at the column of this step, or of the last one that had any. */
+/** The position of the playhead: the column of this step, or of the last step that has one. */
 function columnOf(number) {
   const start = steps[number].pass === "backward" ? firstBackward : 0;
   for (let n = number; n >= start; n -= 1) {

@@ -1,4 +1,4 @@
-// Puts the page together, and plays it.
+// Assembles the page and plays it.
 
 import { data, now, stepIsWrong, steps, tensors, firstBackward } from "./data.js";
 import { showBreaks } from "./breaks.js";
@@ -46,7 +46,7 @@ function show(what) {
   showPractice(what);
 }
 
-/** What is drawn once, anew after a change of numbers or words. */
+/** Redraw the panels that are drawn once, after a change of numbers or words. */
 function showChanged() {
   drawWords(byId("network"));
   drawAlignment(byId("alignment"));
@@ -67,7 +67,7 @@ function showWhere() {
   byId("last").disabled = byId("next").disabled = byId("next-cell").disabled = state.step === steps.length - 1;
 }
 
-/** Where the pass reverses and, in a wrong variant, which steps write what is wrong. */
+/** Mark where the pass reverses and, in a wrong variant, the steps that write wrong values. */
 function showMarks() {
   const place = (number) => `${(100 * number) / Math.max(1, steps.length - 1)}%`;
   byId("slider").style.setProperty("--reverse", place(firstBackward));
@@ -93,7 +93,7 @@ function showAbout() {
   byId("command").replaceChildren("Made by ", el("code", {}, data.command));
 }
 
-/** What a user's backward returns, in view; other notes behind a click, so that the page begins with the network. */
+/** Show the verdict on a user's backward. Other notes are folded, so that the page begins with the network. */
 function showNotes(notes) {
   const verdicts = notes.filter((note) => /^What the backward returns|^WRONG|^NOTHING/.test(note));
   const others = notes.filter((note) => !verdicts.includes(note));

@@ -1,6 +1,7 @@
-// What a student may do beside watching: change a number, predict, find the bug; one at a time.
+// The three modes in which a student does more than watch: change a number, predict, find the bug.
 
 import { canChange, chooseChange, drawChange, showChange } from "./change.js";
+import { data } from "./data.js";
 import { el } from "./format.js";
 import { bugCount, drawHunt, isHunted, isSolved, setHunt, showHunt } from "./hunt.js";
 import { isChanged, restore } from "./live.js";
@@ -12,7 +13,6 @@ const modes = [
   { name: "hunt", title: "Find the bug", key: "b", able: () => bugCount > 0, set: setHunt },
 ];
 let open = null;
-let panel = null;
 const drawn = new Set();
 
 const box = (name) => document.getElementById(`practice-${name}`);
@@ -23,13 +23,14 @@ function draw(name, make) {
   if (name === "change") showChange();
 }
 
-/** The buttons, and below them the panel of the mode that is on. */
+/** Draw the buttons and the panel of the active mode. */
 export function drawPractice(section, changed) {
-  panel = section;
   const able = modes.filter((mode) => mode.able());
   section.append(el("p", { class: "modes", role: "group", "aria-label": "Practise" }, able.map(({ name, title, key }) =>
     el("button", { type: "button", id: `mode-${name}`, "aria-pressed": "false", "aria-controls": `practice-${name}`, title: `${title} (key ${key})`, onclick: () => toggle(name) }, title))),
   ...able.map(({ name }) => el("div", { id: `practice-${name}`, class: "mode", hidden: true })));
+  document.getElementById("cell-keys").hidden = !data.network.drawn;
+  document.getElementById("mode-keys").append(...able.flatMap(({ key, title }, k) => [k ? ", " : "", el("kbd", {}, key), ` ${title.toLowerCase()}`]));
   drawPredict(box("predict"), changed);
   if (box("hunt")) drawHunt(box("hunt"));
   document.addEventListener("keydown", (event) => {
@@ -53,7 +54,7 @@ function toggle(name) {
   }
 }
 
-/** The panel that is open, after a change of what is said: "step", "variant", "entry", "numbers". */
+/** Update the open panel after a change of "step", "variant", "entry" or "numbers". */
 export function showPractice(what) {
   if (isHunted() !== (open === "hunt") && !isSolved()) toggle("hunt"); // the address asks for it, or for another
   if (open === "change" && what === "entry") chooseChange();

@@ -1,4 +1,4 @@
-// "Predict": the result of a line is hidden, and asked for; an answer is judged, with a hint by the mistake.
+// "Predict": the result of a line is hidden and asked for. A wrong answer gets a hint that fits the mistake.
 
 import { isBookkeeping, steps, tensors, valuesOf } from "./data.js";
 import { evaluate, written } from "./evaluate.js";
@@ -21,7 +21,7 @@ export function drawPredict(panel, changed) {
   listener = changed;
 }
 
-/** Begin or end. */
+/** Start or end the mode. */
 export function setPredict(on) {
   practice.on = on;
   practice.asked = null;
@@ -29,7 +29,7 @@ export function setPredict(on) {
   showPredict();
 }
 
-/** What is asked at a step, if anything, is the question until it is answered. */
+/** Show the question at the current step. It stays until it is answered. */
 export function showPredict() {
   if (!practice.on) return hide(null);
   if (practice.asked?.step !== state.step) practice.asked = ask(state.step);
@@ -37,7 +37,7 @@ export function showPredict() {
   box.replaceChildren(head(), ...(practice.asked ? question(practice.asked) : [el("p", {}, "Nothing to predict at this step."), next()]));
 }
 
-/** What of the page gives the answer away stays hidden: the style sheet knows which. */
+/** Hide what would reveal the answer. The style sheet says which elements. */
 function hide(asked) {
   document.body.dataset.hidden = asked && !asked.done ? asked.kind : "";
   listener();
@@ -54,7 +54,7 @@ function head() {
 
 const numeric = (number) => steps[number].targets.findIndex((id) => tensors[id].shape && !tensors[id].shape.includes(0) && !tensors[id].full_shape);
 
-/** What can be asked at a step. */
+/** The questions that can be asked at a step. */
 function questions(number) {
   const k = numeric(number);
   if (k < 0 || isBookkeeping(number)) return [];
@@ -132,7 +132,7 @@ function askValue({ id, entry }) {
   return { text: ["What is the value of ", el("code", {}, tensors[id].name + place(entry, tensors[id].shape)), "? Two digits are enough."], options: null };
 }
 
-/** The same order at the same step. */
+/** The list in an order that depends on the step only. */
 function mixed(list, seed) {
   const rank = (k) => Math.sin((seed + 1) * 97 + k * 31);
   return list.map((item, k) => [rank(k), item]).sort(([a], [b]) => a - b).map(([, item]) => item);
@@ -194,7 +194,7 @@ function answer({ kind, id, entry, tree }) {
   return { shape: () => inWords(tensors[id].shape), formula: () => code(tree) }[kind]?.() ?? `${tensors[id].name}${place(entry, tensors[id].shape)} = ${short(value)}`;
 }
 
-/** The question is answered, or given up. */
+/** End the question, answered or given up. */
 function settle(asked, text, right = false) {
   if (!asked.tries) practice.tried += 1;
   if (right && !asked.tries) practice.right += 1;
@@ -217,7 +217,7 @@ function say(asked, text) {
 
 const next = () => el("button", { type: "button", id: "next-question", onclick: () => { following(); box.querySelector(".answers button, .answers input")?.focus(); } }, "Next question");
 
-/** Go to the next step at which something can be asked; after the last, to the first. */
+/** Go to the next step with a question; after the last step, start again. */
 function following() {
   for (let k = 1; k <= steps.length; k += 1) {
     const number = (state.step + k) % steps.length;

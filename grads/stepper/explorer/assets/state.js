@@ -1,4 +1,4 @@
-// Where the reader stands: the step, the wrong variant if any, the entry picked; and the address.
+// The state of the page (the step, the wrong variant, the selected entry) and its address.
 
 import { forgetAddress, showAddress } from "./address.js";
 import { data, isBookkeeping, steps, tensors, valuesOf, variants } from "./data.js";
@@ -7,14 +7,14 @@ export const state = { step: 0, variant: null, picked: null, picks: 0, all: fals
 
 const listeners = [];
 
-/** Call `listener(what)` after each change: what is "step", "variant", "entry" or "numbers". */
+/** Call `listener(what)` after each change, where what is "step", "variant", "entry" or "numbers". */
 export function onChange(listener) {
   listeners.push(listener);
 }
 
 const tell = (what) => listeners.forEach((listener) => listener(what));
 
-/** Go to a step, by index; the ends are ends. */
+/** Go to a step by index. Indices outside the range go to the ends. */
 export function goTo(number) {
   const wanted = Math.min(Math.max(Math.trunc(number), 0), steps.length - 1);
   if (!Number.isFinite(wanted) || wanted === state.step) return;
@@ -24,21 +24,21 @@ export function goTo(number) {
   tell("step");
 }
 
-/** The next step in a direction: unless all are shown, the next that does more than keep books. */
+/** The next step in a direction. Bookkeeping steps are skipped unless all steps are shown. */
 export function advance(direction, from = state.step) {
   let number = from + direction;
   while (!state.all && isBookkeeping(number) && steps[number + direction]) number += direction;
   return !state.all && isBookkeeping(number) ? Math.max(from, 0) : number;
 }
 
-/** Show every step, or fold away those that only keep books. */
+/** Show or hide bookkeeping steps. */
 export function setAll(all) {
   state.all = all;
   remember();
   tell("step");
 }
 
-/** Break the backward pass by a variant's name; null mends it. */
+/** Show the wrong variant of this name; an unknown name shows the right backward pass. */
 export function breakIt(id) {
   state.variant = variants.get(id) ?? null;
   remember();
@@ -48,13 +48,13 @@ export function breakIt(id) {
 /** Tell all panels that numbers were changed. */
 export const numbersChanged = () => tell("numbers");
 
-/** Pick one entry of a tensor. */
+/** Select an entry of a tensor. */
 export function pick(tensor, entry) {
   state.picked = { tensor, entry };
   tell("entry");
 }
 
-/** The inspected entry: the one picked, or the largest of what the step writes. */
+/** The inspected entry: the selected entry, or the largest that the step writes. */
 export function inspected() {
   if (state.picked) return state.picked;
   const ids = steps[state.step].targets.filter((target) => tensors[target].shape && !tensors[target].shape.includes(0));
@@ -62,7 +62,7 @@ export function inspected() {
   return id === undefined ? null : { tensor: id, entry: largest(valuesOf(id, state.variant)) };
 }
 
-/** The index of the number that is largest in size. */
+/** The index of the largest number in absolute value. */
 export function largest(values) {
   const sizes = values.map((x) => (typeof x === "number" ? Math.abs(x) : -1));
   return sizes.indexOf(Math.max(...sizes));
@@ -73,13 +73,13 @@ function remember() {
   showAddress(`#step=${state.step + 1}${broken}${state.all ? "&all=1" : ""}`);
 }
 
-/** The variant of this name, or the only one whose name begins so. */
+/** The variant of this name, or the only one whose name begins with it. */
 function named(id) {
   const found = [...variants.values()].filter((variant) => id && variant.id.startsWith(id));
   return variants.get(id) ?? (found.length === 1 ? found[0] : null);
 }
 
-/** Take the step and the variant from the address, if it holds any; else begin at the first wrong step. */
+/** Take the step and the variant from the address. Without a step, begin at the first wrong one. */
 export function readAddress() {
   forgetAddress();
   const wanted = new URLSearchParams(location.hash.slice(1));

@@ -1,4 +1,4 @@
-// Does again what Python recorded (grads/stepper/explorer/tape.py): every operation, in order, on flat arrays.
+// Replays the operations that Python recorded (grads/stepper/explorer/tape.py), in order, on flat arrays.
 
 const sizeOf = (shape) => shape.reduce((a, b) => a * b, 1);
 const SINGLE = {
@@ -12,7 +12,7 @@ const DOUBLE = {
   less_equal: (a, b) => Number(a <= b), greater_equal: (a, b) => Number(a >= b), not_equal: (a, b) => Number(a !== b),
 };
 
-/** The arrays that a line is made from, by their lines. */
+/** The lines of a line's operands. */
 function operands([name, , ...rest]) {
   if (name === "leaf" || name === "fixed") return [];
   if (name === "view") return [rest[0], ...rest[3].map(([line]) => line)];
@@ -27,14 +27,14 @@ export function recorded({ lines, shapes, tables, inputs }) {
   const work = lines.map((line, k) => operation(line, values[k], { values, tables, shape: shapeOf(k), shapeOf }));
   for (const { line, values: given, single } of inputs) values[line].set(single ? given.map(Math.fround) : given);
 
-  /** The lines that depend on one, up to another. */
+  /** The lines that depend on a line, up to another line. */
   function after(line, end) {
     const touched = new Set([line]);
     for (let k = line + 1; k <= end; k += 1) if (reads[k].some((read) => touched.has(read))) touched.add(k);
     return [...touched].slice(1);
   }
 
-  /** The line and the entry that an entry is read from: back through views, which only rearrange. */
+  /** The line and the entry that an entry is read from. Views, which only rearrange entries, are passed over. */
   function origin(line, entry) {
     const act = work[line];
     return act?.source === undefined ? [line, entry] : origin(act.source, act.place(entry));
@@ -58,7 +58,7 @@ export function recorded({ lines, shapes, tables, inputs }) {
   };
 }
 
-/** What a line does, as a function that writes into `out`; null for an input. */
+/** A line's operation as a function that writes into `out`; null for an input. */
 function operation([name, , ...rest], out, { values, tables, shape, shapeOf }) {
   const [a, b, c] = rest.map((line) => values[line]);
   if (name === "leaf") return null;
@@ -93,7 +93,7 @@ function places(shape, offset, strides) {
   return Int32Array.from(found);
 }
 
-/** For each entry of a result the entry of an operand, whose sizes of 1 stretch. */
+/** For each entry of a result, the entry of an operand whose axes of size 1 are broadcast. */
 function stretched(shape, result) {
   const missing = result.length - shape.length;
   const strides = result.map((_, axis) => (shape[axis - missing] > 1 ? sizeOf(shape.slice(axis - missing + 1)) : 0));

@@ -1,4 +1,4 @@
-// Vanishing gradients: an RNN, an LSTM and a GRU side by side, each its recorded step, run as often as is asked for.
+// Vanishing gradients: the recorded steps of an RNN, an LSTM and a GRU, each repeated over the chosen length.
 
 import { chart, path } from "./charts.js";
 import { draw, el, exact, fixed, scientific } from "./format.js";
@@ -18,7 +18,7 @@ const knobs = [
 ];
 const values = new Map(knobs.map(({ id, value }) => [id, value]));
 
-/** Put the settings into a unit's weights. */
+/** Apply the settings to a unit's weights. */
 function set({ machine, inputs, radius, bias, at, name, size }) {
   for (const { line, name: input, values: given } of inputs) {
     const columns = machine.shapeOf(line)[1];
@@ -30,7 +30,7 @@ function set({ machine, inputs, radius, bias, at, name, size }) {
 
 const norm = (vector) => Math.hypot(...vector);
 
-/** The norms of what reaches each state, from the last word back: {dh: [...], dc: [...]}. */
+/** The norms of the gradients that reach each state, from the last word back: {dh: [...], dc: [...]}. */
 function norms(unit) {
   const { machine, at, made, states } = unit;
   set(unit);
@@ -68,7 +68,7 @@ function graph({ name }, found, y) {
   return el("figure", { class: "graph" }, el("h2", {}, name), svg, el("figcaption", {}, legend));
 }
 
-/** What is left of a gradient, by unit. */
+/** The table of each unit's remaining gradient. */
 function row({ name }, { dh, dc }) {
   const largest = dh.map((value, k) => Math.max(value, dc?.[k] ?? 0));
   const gone = dh.findIndex((value) => value < SMALL);

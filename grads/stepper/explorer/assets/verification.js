@@ -15,7 +15,7 @@ const SAID = {
   unpaired: "not compared", share: "… a part by rows", undecided: "? undecided", other: "not compared", suspect: "✗? the mistake may be here",
 };
 
-/** The strip below the bench. */
+/** Draw the verification. */
 export function showVerification(panel) {
   const step = steps[state.step];
   const tensor = inspected()?.tensor;
@@ -43,11 +43,11 @@ function gradientVerification(verification) {
   return [status, el("div", { class: "panels" }, table(verification), vCurve(verification), tangent(verification))];
 }
 
-/** The last gradient for a forward variable: it holds all terms. */
+/** The last gradient for a forward variable, which has all terms. */
 const completing = (of) => data.verifications.filter((verification) => verification.of !== null && isSame(verification.of, of) && ["verified", "wrong"].includes(verification.status))
   .reduce((last, verification) => (verification.step >= last.step ? verification : last));
 
-/** After a change: the inspected entry against a central difference of the loss, taken in the page. */
+/** After a change: compare the inspected entry with a central difference of the loss, computed in the page. */
 function recomputed({ name, status, target, of, of_name: variable }) {
   if (!["verified", "wrong"].includes(status) || of === null || of === undefined) return [el("p", { class: "note" }, el("code", {}, name), ": nothing is compared at this step.")];
   const complete = completing(of);
@@ -74,7 +74,7 @@ function sentence(verification) {
   verification.status === "undecided" ? ` ${verification.reason}` : ""];
 }
 
-/** The derivative that the error is measured against, and how sure it is. */
+/** The derivative that the error is measured against, and how reliable it is. */
 function reference(verification) {
   if (verification.method === "differences") return "differences alone; the complex step does not apply to this function";
   return `complex step${verification.central ? `; central differences agree with it to ${magnitude(verification.central_error)}` : ""}`;
@@ -82,7 +82,7 @@ function reference(verification) {
 
 const magnitude = (x) => (typeof x !== "number" ? exact(x ?? "not taken") : x >= 0.1 ? fixed(x, 2) : scientific(x, 1));
 
-/** The inspected entry first, then those that were compared, then the others. */
+/** The entries in the order of the table: the inspected entry, those that were compared, the others. */
 function table(verification) {
   const values = valuesOf(verification.target, state.variant);
   const complex = complexOf(verification);
@@ -109,7 +109,7 @@ function table(verification) {
 
 const missing = (value) => value === undefined || value === null || value === "nan"; // not compared
 
-/** |a - b| relative to the larger; 0 where either is no number. */
+/** |a - b| relative to the larger of both; 0 if one is not a number. */
 function difference(a, b) {
   if (typeof a !== "number" || typeof b !== "number") return a === b || missing(b) ? 0 : Infinity;
   return Math.abs(a - b) / Math.max(Math.abs(a), Math.abs(b), 1e-12);
@@ -145,12 +145,13 @@ function tangent(verification) {
   const [x, losses] = [data.line_offsets, verification.lines[entry]];
   if (!losses) return elsewhere();
   const slope = values[entry];
+  const name = `${parameter(verification)}${place(entry, tensors[verification.target].shape)}`;
   const [low, high] = [Math.min(...losses), Math.max(...losses)];
   const margin = (high - low || Math.abs(data.loss) * 1e-3 || 1) * 0.2;
   const { svg, toX, toY, inner } = chart({
-    width: 380, height: 230, xTitle: "added to the weight", yTitle: data.network.columns.length ? "change of the loss, nats" : "change of the projection",
+    width: 380, height: 230, xTitle: `added to ${name}`, yTitle: `change of the loss${data.network.columns.length ? ", nats" : ""}`,
     x: { from: x[0], to: x.at(-1) }, y: { from: low - margin, to: high + margin },
-    label: `The loss along the weight, and its tangent of slope ${short(slope)}`,
+    label: `The loss along ${name}, and its tangent of slope ${short(slope)}`,
   });
   svg.append(
     draw("clipPath", { id: "frame" }, draw("rect", { x: inner.left, y: inner.top - 4, width: inner.right - inner.left, height: inner.bottom - inner.top + 8 })),
@@ -158,7 +159,6 @@ function tangent(verification) {
       path(x.map((step, k) => [toX(step), toY(losses[k])]), "loss"),
       path([x[0], x.at(-1)].map((step) => [toX(step), toY(slope * step)]), "tangent"),
       draw("circle", { class: "point", cx: toX(0), cy: toY(0), r: 4 })));
-  const name = `${parameter(verification)}${place(entry, tensors[verification.target].shape)}`;
   return figure(svg, "The gradient is the slope of the loss", key(
     ["loss", `loss along ${name}`], ["tangent", `slope ${short(slope)}, derived by hand`]));
 }
@@ -166,13 +166,13 @@ function tangent(verification) {
 const largestOf = (values, lines) => largest(values.map((value, entry) => (lines[entry] ? value : null)));
 
 /** The name of the parameter that a complete gradient is for: T of parameters['T']. */
-const parameter = (verification) => (verification.of_name ?? "").match(/\['(.*)'\]/)?.[1] ?? tensors[verification.target].name;
+const parameter = ({ of_name: name, target }) => name?.match(/\['(.*)'\]/)?.[1] ?? name ?? tensors[target].name;
 
-/** Where the loss along a weight can be seen. */
+/** Links to the gradients for which the loss along an entry is drawn. */
 function elsewhere() {
   if (!alongs.length) return null;
   const names = alongs.slice(0, 8).flatMap((verification, k) => [k ? ", " : "", el("a", { href: go(verification.step) }, el("code", {}, parameter(verification)))]);
-  return el("p", { class: "note aside" }, "The loss along any one weight, with the slope that the gradient predicts, is drawn where a parameter’s gradient is complete: ", ...names, ".");
+  return el("p", { class: "note aside" }, "The loss along a single entry, with the slope that the gradient predicts, is drawn where the gradient of an input is complete: ", ...names, ".");
 }
 
 function figure(svg, title, caption) {

@@ -10,6 +10,7 @@ from explored import STATUSES, data, step_of, values
 from grads.derivations.examples import Sizes
 from grads.stepper.explorer import build, examples, times
 from grads.stepper.explorer.expand import FUNCTIONS
+from grads.stepper.explorer.sums import is_scaled
 from grads.stepper.tracing.derivations import DERIVATIONS, find
 
 NAMES = list(DERIVATIONS)
@@ -225,6 +226,24 @@ def test_sums_over_time_have_one_term_for_each_step():
              for total in d["sums"]}
     assert set(iterations) == {"dT", "db", "dW_e", "dW_hy", "db_hy"}
     assert all(loops == [[["t", t]] for t in (4, 3, 2, 1)] for loops in iterations.values())
+
+
+@pytest.mark.parametrize(("text", "scaled"), [
+    ("dc = dc * f", True), ("dc *= f", True), ("dh = U.T @ dh + d", True), ("dW += f * dW2", False),
+    ("dW, db = dW + da @ x.T, db + da", False), ("dW_e = embed_grad(x[t], dx, dW_e)", False)])
+def test_a_product_with_the_old_value_adds_no_term(text, scaled):
+    name = text.split()[0].strip(",")
+    assert is_scaled(text, name) is scaled
+
+
+@pytest.mark.parametrize("name", ["attention", "transformer"])
+def test_what_a_step_reads_has_the_name_that_it_had_then(name):
+    d = data(name)
+    makers = {tensor: number for number, step in enumerate(d["steps"])
+              for tensor in step["targets"]}
+    for number, step in enumerate(d["steps"]):
+        for read in step["reads"]:
+            assert makers.get(read["tensor"], -1) <= number, (step["text"], read)
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru"])

@@ -40,7 +40,8 @@ def linear(element: ElementTree.Element) -> str:
 def read(text: str, numbers: tuple[str, ...] = ()) -> str | None:
     """A statement's formula in a line; None where it has none."""
     markup = typeset(text, numbers)
-    return markup and " ".join(linear(piece) for piece in ElementTree.fromstring(markup))
+    return markup and " ".join(linear(piece) for piece in ElementTree.fromstring(markup)
+                               if piece.tag == "math")
 
 
 @pytest.mark.parametrize(("text", "formula"), [
@@ -75,7 +76,8 @@ def read(text: str, numbers: tuple[str, ...] = ()) -> str | None:
     ("h, cache = step(x, h=h)", None),
     ("h, cache = step(x[t], h)", "h,cache =step(x_{t},h)"),
     ("x = [f(v) for v in x]", None), ("x = a if b else c", None), ("d = {1: a}", None),
-    ("x = flag and True", None), ("h.append(x)", None), ("x = (", None)])
+    ("self.x = x", None), ("self.x = x + y", "x =x +y"), ("x = flag and True", None),
+    ("h.append(x)", None), ("x = (", None)])
 def test_constructs(text: str, formula: str | None) -> None:
     assert read(text, ("lr",)) == formula
 
@@ -103,5 +105,7 @@ def test_a_page_shows_the_formula_of_each_line(browser: Any, tmp_path: Path) -> 
         return [index.top - raised.top, base.height];
     }""")
     assert above > 0.4 * below
+    assert window.page.text_content("#mode-keys") == "p predict"  # nothing else is offered here
+    assert not window.page.is_visible("#cell-keys")
     assert window.complaints == []
     window.context.close()

@@ -65,8 +65,8 @@ class Guesses:
 
     @cached_property
     def terms(self) -> list[Candidate]:
-        """The expressions that read an argument, where several do: each adds a term to its gradient,
-        as a layer and a penalty do to that of a weight."""
+        """The expressions that read an argument, if several do. Each adds a term to its gradient,
+        as a layer and a penalty do for a weight."""
         sites = [self.forward.program.sites[number]
                  for number in sorted({step.site for step in self.forward.steps})]
         lines = {chain: site.line for site in sites for chain in site.chains}

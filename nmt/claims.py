@@ -21,9 +21,9 @@ PAGE = """\
 
 Of {count} claims that one system is better than another, {as_paper} come out here as in the paper
 and {not_as_paper} the other way round; for {not_decided} the seeds do not decide. The paper's
-figures are of its own corpora and sizes, those here of small recipes, so they compare within a row
-only. "a / b" are seeds 1 and 2, "a (b)" is the mean of both with its sample
-standard deviation, a lone figure is one seed.
+corpora and models are large and ours are small, so a figure of the paper cannot be compared with
+one of ours; only the order of the two systems can. "a / b" are seeds 1 and 2, "a (b)" is the mean
+of both with its sample standard deviation, and a single figure is of one seed.
 
 A claim is decided if both systems have two seeds and their means differ by more than the two seeds
 of either system. Two seeds are few: this is no test of significance.

@@ -140,8 +140,8 @@ def reachable(value: Any) -> Iterator[Any]:
         yield from reachable([getattr(value, field.name) for field in dataclasses.fields(value)])
     elif type(value).__module__.startswith("nmt."):  # what a loop over time keeps for its backward
         yield from reachable(vars(value))
-    elif isinstance(value, FunctionType) and value.__closure__ is None:
-        return  # a cell or a score, without arrays
+    elif isinstance(value, FunctionType):  # a cell or a score, with what it is made from
+        yield from reachable([cell.cell_contents for cell in value.__closure__ or ()])
     elif not isinstance(value, (str, int, float, np.generic, Workspace, type(None))):
         raise TypeError(f"expected arrays, containers or plain values, got {type(value).__name__}")
 

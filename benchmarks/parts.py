@@ -34,11 +34,14 @@ MEMORY = {"attend": "attention forward"} | dict.fromkeys(
     ("accumulators", "attend_backward", "gradients"), "attention backward")
 MODEL = both("encoder", "encoder") | {"memory_forward": "attention forward"}
 HEAD = {way: f"prediction {way}" for way in ("forward", "backward")}
+DECODER = {way: f"decoder {way}" for way in ("forward", "backward")}
 # Module or class, then the functions it calls, or methods it has, that belong to a part. A module's
 # imported name is wrapped, so that the same function can count for its caller elsewhere.
 TIMED: dict[str, dict[str, str]] = {
-    "nmt.models.translator": MODEL | both("decoder", "input_feeding", "decoder") | {
+    "nmt.models.translator": MODEL | {
         "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge"},
+    **dict.fromkeys(("nmt.models.translator.FEEDING", "nmt.models.translator.STATE_FEEDING",
+                     "nmt.models.translator.WITHOUT_FEEDING"), DECODER),
     "nmt.models.rnnsearch": MODEL | both("decoder", "searching", "fixed") | dict.fromkeys(
         ("_first_state_forward", "_first_state_backward"), "bridge"),
     "nmt.models.heads.softmax.Softmax": HEAD,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,18 +49,20 @@ class Read(NamedTuple):
     source: Array | None = None  # (B, S, E), embeddings in written order, if a head reads them
 
 
-class Decoder(NamedTuple):
+@dataclass
+class Decoder:
     """A decoder's two passes."""
 
     forward: Callable[..., tuple[Decoded, Any]]
     backward: Callable[[Decoded, Any], tuple[list[State], Any, Gradients]]
 
 
+FEEDING = Decoder(input_feeding_forward, input_feeding_backward)
+STATE_FEEDING = Decoder(state_feeding_forward, state_feeding_backward)
+WITHOUT_FEEDING = Decoder(decoder_forward, decoder_backward)
 DECODERS = {  # by whether there are input feeding and attention
-    (True, True): Decoder(input_feeding_forward, input_feeding_backward),
-    (True, False): Decoder(state_feeding_forward, state_feeding_backward),
-    (False, True): Decoder(decoder_forward, decoder_backward),
-    (False, False): Decoder(decoder_forward, decoder_backward),
+    (True, True): FEEDING, (True, False): STATE_FEEDING,
+    (False, True): WITHOUT_FEEDING, (False, False): WITHOUT_FEEDING,
 }
 
 

@@ -42,9 +42,9 @@ def test_all_arrays_of_a_cache_are_found():
     assert [array is expected for array,
             expected in zip(reachable(nested), (a, b, c, a), strict=True)]
     assert list(reachable([lambda: None, CELLS["lstm"]])) == []  # functions that hold nothing
-    for unknown in (lambda: a, object()):
-        with pytest.raises(TypeError, match=f"got {type(unknown).__name__}"):
-            list(reachable([a, unknown]))
+    assert list(reachable([lambda: a]))[0] is a  # and one that does
+    with pytest.raises(TypeError, match="got object"):
+        list(reachable([a, object()]))
 
 
 def test_what_is_fed_is_among_them():

@@ -42,7 +42,7 @@ def test_all_arrays_of_a_cache_are_found():
     assert [array is expected for array,
             expected in zip(reachable(nested), (a, b, c, a), strict=True)]
     assert list(reachable([lambda: None, CELLS["lstm"]])) == []  # functions that hold nothing
-    assert list(reachable([lambda: a]))[0] is a  # and one that does
+    assert next(reachable([lambda: a])) is a  # and one that does
     with pytest.raises(TypeError, match="got object"):
         list(reachable([a, object()]))
 

@@ -115,7 +115,7 @@ def test_a_run_with_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
             (["--data.source_vocabulary", "alien"], "alien: expected words of the training text"),
             (["--data.max_vocabulary", 9], "max_vocabulary: expected none where")):
         assert said in complaint(capsys, *command, "--output", "n", *more)
-    assert "beside --resume" in complaint(capsys, "train", "--resume", "m", *command[2:])
+    assert "with --resume" in complaint(capsys, "train", "--resume", "m", *command[2:])
     Path("vectors").write_text("alien 1 2 3 4 5 6 7 8\n")
     assert "expected vectors of the source's words, got none" in complaint(
         capsys, *command, "--output", "n")

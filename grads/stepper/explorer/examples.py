@@ -243,7 +243,7 @@ def check_settings(derivation: Derivation, settings: Settings) -> None:
             raise UserError(f"{key}: {name} has none; {', '.join(ONLY[key])} "
                             f"{'have' if len(ONLY[key]) > 1 else 'has'}")
     if "checkpoint" in chosen and "model" not in chosen:
-        raise UserError("checkpoint: expected a model too, whose checkpoint it is")
+        raise UserError("checkpoint: it needs a trained model: name the model by --model DIR")
     if "model" in chosen:
         for key in chosen:
             if key in OWN:

@@ -37,10 +37,11 @@ from grads.check.user_code import find, load_module, made_layer, make_inputs
 from grads.check.user_code import functions_of as functions_of_name
 from grads.derivations.examples import Example
 from grads.stepper.explorer.settings import SEED, Settings
-from grads.stepper.trace import Origin, Trace, trace
+from grads.stepper.trace import Origin, Trace, record, trace
 from grads.stepper.tracing.derivations import Derivation
 from grads.stepper.tracing.methods import classes_of, methods_of
 from grads.stepper.tracing.pairing import Pairing
+from grads.stepper.tracing.program import Program, Rewrites
 from grads.stepper.tracing.replay import Untouched
 from grads.stepper.tracing.returned import Kept
 
@@ -99,17 +100,31 @@ class Written:
                  rng: np.random.Generator) -> None:
         self.target, self.module, self.inputs, self.rng = target, module, inputs, rng
         self.follow = (*functions_of(module), *classes_of(module))
+        self.rewrites = Rewrites()
 
     def check_that_it_ends(self, call: Any) -> None:
         """Run a function once with its steps counted, before it runs without a limit. Raises
-        `UserError` if it does not end, and if it only makes a layer."""
+        `UserError` if it does not end, does not take the inputs, or only makes a layer."""
         function = getattr(call, "__func__", call)
         if isinstance(function, FunctionType):
             inputs = self.inputs if signature(function).parameters else []
-            result = trace(function, *copy.deepcopy((*bound(call), *inputs)),
-                           follow=self.follow).result
+            self.check_that_it_takes(call, inputs)
+            program = Program(function, self.follow, returns=True, rewrites=self.rewrites)
+            result = record(program, copy.deepcopy((*bound(call), *inputs)), {}).result
             if error := made_layer(self.target, function, result):
                 raise error
+
+    def check_that_it_takes(self, call: Any, inputs: list[Any]) -> None:
+        """Raises `UserError` if a function cannot be called with the inputs."""
+        taken = signature(call)
+        try:
+            taken.bind(*inputs)
+        except TypeError as error:
+            hint = ("; a mapping is one argument: return a list of all arguments"
+                    if len(inputs) == 1 and isinstance(inputs[0], Mapping) else "")
+            raise UserError(f"{self.target}: {call.__name__}{taken} cannot be called with what "
+                            f"{self.target.rpartition(':')[2]}_inputs returns: {error}{hint}"
+                            ) from error
 
     def derivation(self, forward: Any, backward: Any, arguments: tuple[Any, ...], upstream: Any,
                    **others: Any) -> Derivation:
@@ -117,7 +132,8 @@ class Written:
         return Derivation(
             self.target, titled(self.target), forward, backward,
             pairing(self.module, forward, backward),
-            lambda request: Example(arguments, upstream=upstream), self.follow, own=True, **others)
+            lambda request: Example(arguments, upstream=upstream), self.follow, own=True,
+            rewrites=self.rewrites, **others)
 
     def scalar(self, scalar: Any, gradient: Any) -> Derivation:
         """The derivation of a scalar function NAME and its NAME_gradient."""

@@ -56,7 +56,7 @@ class SearchSettings:
         """Raise UserError for what only a model of the user's own has."""
         for key in ("ensemble", "checkpoint") if self.model is None else ():
             if getattr(self, key) not in (None, ()):
-                raise UserError(f"{key}: expected a model too, --model DIR")
+                raise UserError(f"{key}: it needs a trained model: name the model by --model DIR")
 
     def command(self) -> str:
         """The command line that makes the page again."""

@@ -22,22 +22,38 @@ from grads.stepper.tracing.source import Source
 Edits = Mapping[str, Sequence[tuple[str, str]]]  # function name -> (old, new) pieces of its source
 
 
+class Rewrites:
+    """The rewritten functions of programs that follow the same functions. Each is rewritten once.
+
+    Attributes: sites, chains, loops and texts (of parts), to which the rewritten code refers by
+    number; codes, the code of each function by the way it is rewritten.
+    """
+
+    def __init__(self) -> None:
+        self.sites: list[Site] = []
+        self.chains: list[Chain] = []
+        self.loops: list[Loop] = []
+        self.texts: list[str] = []
+        self.codes: dict[tuple[FunctionType, bool, bool, bool], CodeType] = {}
+
+
 class Program:
     """A function, rewritten together with those functions among `follow` that it calls.
 
     Arguments: follow, modules (for all their functions), functions, and classes (for all their
     methods); parts, whether the parts of expressions are recorded too (their texts are then in the
     attribute `parts`); returns, whether an expression that a function returns is recorded like an
-    assignment; others, functions that it may start at too (`starting_at`). Method `run` sets a
-    listener and calls the function. Raises `UserError` for a function without source.
+    assignment; others, functions that it may start at too (`starting_at`); rewrites, shared with
+    other programs. Method `run` sets a listener and calls the function. Raises `UserError` for a
+    function without source.
     """
 
     def __init__(self, function: Any, follow: Iterable[Any] = (), parts: bool = False,
-                 returns: bool = False, others: Iterable[FunctionType] = ()) -> None:
-        self.parts: list[str] | None = [] if parts else None
-        self.sites: list[Site] = []
-        self.chains: list[Chain] = []
-        self.loops: list[Loop] = []
+                 returns: bool = False, others: Iterable[FunctionType] = (),
+                 rewrites: Rewrites | None = None) -> None:
+        rewrites = rewrites or Rewrites()
+        self.parts = rewrites.texts if parts else None
+        self.sites, self.chains, self.loops = rewrites.sites, rewrites.chains, rewrites.loops
         self.returns = returns
         self.bound = [function.__self__] if inspect.ismethod(function) else []
         self.start = start = plain_function(function)
@@ -49,7 +65,10 @@ class Program:
         while waiting:
             called = waiting.pop()
             if called not in self.codes:
-                self.codes[called] = self.rewritten(called)
+                key = called, parts, returns, self.records_returns(called)
+                if key not in rewrites.codes:
+                    rewrites.codes[key] = self.rewritten(called)
+                self.codes[called] = rewrites.codes[key]
                 waiting += [callee for callee in called_by(called) if callee in followed]
         self.link()
 
@@ -112,6 +131,10 @@ class Program:
                     and function.__code__.co_firstlineno <= line),
                    key=lambda function: function.__code__.co_firstlineno)
 
+    def records_returns(self, function: FunctionType) -> bool:
+        """Whether an expression that this function returns is recorded like an assignment."""
+        return self.returns and (function is self.start or function in self.methods)
+
     def rewritten(self, function: FunctionType, edits: Sequence[tuple[str, str]] = ()) -> CodeType:
         """The code of a function whose assignments all pass through the listener."""
         source = Source(function, edits)
@@ -123,8 +146,7 @@ class Program:
         free = function.__code__.co_freevars
         name = function.__qualname__ if function in self.methods else function.__name__
         rewriter = Rewriter(source, self.sites, self.chains, self.loops, name, frozenset(free),
-                            self.returns and (function is self.start or function in self.methods),
-                            self.returns)
+                            self.records_returns(function), self.returns)
         maker = ast.parse(f"def _maker_({', '.join(free)}):\n    pass\n").body[0]
         assert isinstance(maker, ast.FunctionDef)
         maker.body = [rewriter.rewrite(tree)]
@@ -139,7 +161,7 @@ class Program:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         closure = tuple(cells[name] for name in code.co_freevars)
         copied = FunctionType(code, names, function.__name__, function.__defaults__, closure)
-        copied.__kwdefaults__ = function.__kwdefaults__
+        copied.__kwdefaults__, copied.__qualname__ = function.__kwdefaults__, function.__qualname__
         return copied
 
 

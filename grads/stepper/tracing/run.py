@@ -18,7 +18,7 @@ from grads.stepper.trace import Edits, Origin, Step, Trace, record, trace
 from grads.stepper.tracing.nearest import nearest
 from grads.stepper.tracing.numerical import OwnRuns
 from grads.stepper.tracing.pairing import Pairing, root_of
-from grads.stepper.tracing.program import Program
+from grads.stepper.tracing.program import Program, Rewrites
 from grads.stepper.tracing.replay import Runs, Untouched
 from grads.stepper.tracing.returned import Kept
 from grads.stepper.tracing.values import KEEP
@@ -59,6 +59,7 @@ class Derivation:
     kept: Kept | None = None  # how gradients are read that a loss returns, or a layer keeps
     loss_at: Callable[[Trace], Origin | None] | None = None  # of a forward that is the backward
     # too: where it assigns the loss
+    rewrites: Rewrites = field(default_factory=Rewrites, repr=False, compare=False)  # of a user's
 
     def run(
         self, sentence: str | None = None, *, sizes: Sizes | None = None, seed: int = 0,
@@ -97,7 +98,7 @@ class Derivation:
     def program(self, function: Callable[..., Any]) -> Program:
         """The rewritten forward or backward. Those of our own derivations are made once."""
         if self.own:
-            return Program(function, self.follow, returns=True)
+            return Program(function, self.follow, returns=True, rewrites=self.rewrites)
         return programs(self.forward, self.backward, self.follow)[function is self.backward]
 
     @property

@@ -122,13 +122,15 @@ def index_text(index: Any) -> str:
 
 
 def in_words(value: Any) -> str:
-    """A kept value that is not an array, in words: "score general, window global, D 10"."""
+    """A kept value that is not an array, in words: "score general, window global, D 10", or, with
+    numbers as keys, "1: 13, 2: 48"."""
     if value is None:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {in_words(entry)}" for key, entry in value.items()) or "empty"
+        return ", ".join(f"{key}{'' if isinstance(key, str) else ':'} {in_words(entry)}"
+                         for key, entry in value.items()) or "empty"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(in_words, value)) or "empty"
     return str(value)

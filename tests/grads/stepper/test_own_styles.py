@@ -9,6 +9,7 @@ from grads.cli import main
 from grads.stepper.explorer import build
 from grads.stepper.explorer.examples import open_example
 from grads.stepper.explorer.settings import Settings
+from grads.stepper.tracing.program import Program
 
 LOSS = """
 import numpy as np
@@ -316,6 +317,32 @@ def test_odd_code_is_walked_and_explored(name, status, tmp_path):
     file.write_text(ODD)
     assert status_of("walk", f"{file}:{name}", "--all") == status
     assert status_of("explore", f"{file}:{name}", "-o", str(tmp_path / "page.html")) == 0
+
+
+@pytest.mark.parametrize(("inputs", "hint"), [
+    ('{"x": rng.normal(size=3), "W": rng.normal(size=(2, 3))}',
+     "; a mapping is one argument: return a list of all arguments"), ("[rng.normal(size=3)]", "")])
+def test_inputs_that_do_not_fit_are_refused(inputs, hint, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(f"def f_inputs(rng):\n    return {inputs}\n\n"
+                    "def f_forward(x, W):\n    return W @ x, (x, W)\n\n"
+                    "def f_backward(dy, cache):\n    return cache[1].T @ dy\n")
+    with pytest.raises(UserError) as raised:
+        build(f"{file}:f")
+    assert str(raised.value) == (f"{file}:f: f_forward(x, W) cannot be called with what f_inputs "
+                                 f"returns: missing a required argument: 'W'{hint}")
+
+
+def test_each_function_is_rewritten_once_per_opening(tmp_path, monkeypatch):
+    file, rewritten = tmp_path / "mine.py", []
+    file.write_text(LOSS)
+    original = Program.rewritten
+    monkeypatch.setattr(Program, "rewritten", lambda program, function, edits=(): (
+        rewritten.append((function, program.parts is not None)),
+        original(program, function, edits))[1])
+    example = open_example(f"{file}:layer", Settings())
+    example.verifications()
+    assert rewritten and len(rewritten) == len(set(rewritten))
 
 
 def test_a_function_that_only_makes_a_layer_is_told_what_to_write(tmp_path):

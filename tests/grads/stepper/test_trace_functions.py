@@ -255,7 +255,8 @@ def test_values_that_are_no_arrays_are_shown_in_words():
     def f(options, start):
         known, layers = {}, range(2, 4)
         known["both"] = options, start
-        return layers
+        words = {1: 13, 2: 48}
+        return layers, words
 
     recorded = trace(f, Options(), None)
     said = {target.name: in_words(target.value) for step in recorded.steps
@@ -263,6 +264,7 @@ def test_values_that_are_no_arrays_are_shown_in_words():
     assert said["options"] == "score dot, fed no" and said["start"] == "none"
     assert (said["known"], said["layers"], said["known['both']"]) == (
         "empty", "2, 3", "score dot, fed no, none")
+    assert said["words"] == "1: 13, 2: 48"
 
 
 def test_values_are_those_of_their_time():

@@ -200,7 +200,7 @@ def test_the_last_checkpoint(directory, weakened):
 
 
 def test_a_checkpoint_needs_a_model():
-    with pytest.raises(UserError, match="checkpoint: expected a model too"):
+    with pytest.raises(UserError, match="checkpoint: it needs a trained model"):
         build("lstm", checkpoint="last")
 
 

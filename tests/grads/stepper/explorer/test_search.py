@@ -245,8 +245,8 @@ def test_in_the_terminal(searched: Path, capsys: Any) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["search", "--checkpoint", "last"], "checkpoint: expected a model too, --model DIR"),
-    (["search", "--ensemble", "attention"], "ensemble: expected a model too, --model DIR"),
+    (["search", "--checkpoint", "last"], "checkpoint: it needs a trained model: "),
+    (["search", "--ensemble", "attention"], "ensemble: it needs a trained model: "),
     (["search", "--model", "nothing"], "found no such directory"),
     (["search", "--model", "lm"], "expected a translator, found a language model"),
     (["search", "--model", "attention", "--sentence", " "], "sentence: expected at least one word"),

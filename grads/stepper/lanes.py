@@ -64,13 +64,8 @@ class LaneArray(NDArrayOperatorsMixin):
     def T(self) -> LaneArray:
         return LaneArray(self.values.transpose(*range(self.ndim)[::-1], -1))
 
-    @property
-    def real(self) -> LaneArray:
-        return LaneArray(self.values.real)
-
-    @property
-    def imag(self) -> LaneArray:
-        return LaneArray(self.values.imag)
+    real = property(lambda self: LaneArray(self.values.real))
+    imag = property(lambda self: LaneArray(self.values.imag))
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -95,9 +90,6 @@ class LaneArray(NDArrayOperatorsMixin):
 
     def __copy__(self) -> LaneArray:
         return LaneArray(self.values.copy())
-
-    def __deepcopy__(self, memo: Any) -> LaneArray:
-        return self.__copy__()
 
     def __pow__(self, exponent: Any) -> Any:
         """A power. A square is computed as a product, as NumPy does."""
@@ -326,28 +318,24 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, **kwargs: Any) -> A
     if axis is None or kwargs:
         return by_lane(np.concatenate)(arrays, axis, **kwargs)
     P = next(arrays_in(arrays)).values.shape[-1]
-    wide = [np.broadcast_to(operand(a), (*np.shape(a), P)) for a in map(_as_array, arrays)]
+    wide = [np.broadcast_to(operand(a), (*np.shape(a), P)) for a in arrays]
     return LaneArray(np.concatenate(wide, normalize_axis_index(axis, wide[0].ndim - 1)))
 
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """np.stack for lane arrays."""
-    return concatenate([np.expand_dims(_as_array(a), axis) for a in arrays], axis)
+    return concatenate([np.expand_dims(a, axis) for a in arrays], axis)
 
 
 def hstack(tup: Sequence[Any]) -> Any:
     """np.hstack for lane arrays."""
-    arrays = [a if np.ndim(a) else np.reshape(_as_array(a), 1) for a in tup]
+    arrays = [a if np.ndim(a) else np.reshape(a, 1) for a in tup]
     return concatenate(arrays, 0 if np.ndim(arrays[0]) == 1 else 1)
 
 
 def vstack(tup: Sequence[Any]) -> Any:
     """np.vstack for lane arrays."""
     return concatenate([np.reshape(a, (1, -1)) if np.ndim(a) < 2 else a for a in tup], 0)
-
-
-def _as_array(a: Any) -> Any:
-    return a if isinstance(a, LaneArray) else np.asarray(a)
 
 
 def where(condition: Any, *choices: Any) -> Any:
@@ -357,18 +345,16 @@ def where(condition: Any, *choices: Any) -> Any:
     return LaneArray(np.where(*map(operand, (condition, *choices))))
 
 
+REDUCTIONS = {name: reduction(getattr(np, name))
+              for name in ("sum", "prod", "mean", "var", "max", "min", "all", "any")}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.sum: reduction(np.sum), np.prod: reduction(np.prod), np.mean: reduction(np.mean),
-    np.var: reduction(np.var), np.max: reduction(np.max), np.min: reduction(np.min),
-    np.all: reduction(np.all), np.any: reduction(np.any),
+    **{getattr(np, name): reduce for name, reduce in REDUCTIONS.items()},
     np.concatenate: concatenate, np.stack: stack, np.hstack: hstack, np.vstack: vstack,
     np.dot: dot, np.where: where, np.copy: lambda a: LaneArray(a.values.copy()),
     np.ravel: lambda a: a.reshape(-1),
     np.shape: lambda a: a.shape, np.ndim: lambda a: a.ndim,
 }
-METHODS = {name: FUNCTIONS[getattr(np, name)]
-           for name in ("sum", "prod", "mean", "var", "max", "min", "all", "any", "dot", "copy",
-                        "ravel")}
+METHODS = REDUCTIONS | {name: FUNCTIONS[getattr(np, name)] for name in ("dot", "copy", "ravel")}
 
 
 # --- arrays that a user's function makes --------------------------------------------------------

@@ -82,7 +82,7 @@ function reference(verification) {
 
 const magnitude = (x) => (typeof x !== "number" ? exact(x ?? "not taken") : x >= 0.1 ? fixed(x, 2) : scientific(x, 1));
 
-/** The entries in the order of the table: the inspected entry, those that were compared, the others. */
+/** The entries in the order of the table: the inspected entry, those that differ, those that were compared, the others. */
 function table(verification) {
   const values = valuesOf(verification.target, state.variant);
   const complex = complexOf(verification);
@@ -91,10 +91,12 @@ function table(verification) {
   const chosen = picked?.tensor === verification.target ? picked.entry : largest(values);
   const entries = [...values.keys()];
   const compared = entries.filter((entry) => !missing(complex[entry]));
-  const order = [...new Set([chosen, ...compared, ...entries])].slice(0, ROWS);
+  const offOf = (entry) => (verification.status === "wrong" ? difference(values[entry], complex[entry]) : 0); // what is verified differs by rounding only
+  const differing = compared.filter((entry) => offOf(entry) > ROUNDED);
+  const order = [...new Set([chosen, ...differing, ...compared, ...entries])].slice(0, ROWS);
   const row = (entry) => {
     const [a, c, d] = [values[entry], complex[entry], verification.central?.[entry]];
-    const off = verification.status === "wrong" ? difference(a, c) : 0; // what is verified differs by rounding only
+    const off = offOf(entry);
     return el("tr", { class: [entry === chosen ? "chosen" : "", off > ROUNDED ? "differs" : ""].join(" ").trim() || null },
       el("th", { scope: "row" }, el("button", { type: "button", onclick: () => pick(verification.target, entry) }, place(entry, shape) || "value")),
       ...[a, c, d].map((value) => el("td", { title: missing(value) ? null : exact(value) }, missing(value) ? "–" : short(value, 5))),

@@ -1,6 +1,7 @@
-"""`grads debug-state` writes every tensor of a model for a sentence, forward and backward, by name
-into a safetensors file. An implementation in another language can be compared with it, tensor by
-tensor.
+"""`grads debug-state` writes every tensor of a model into a safetensors file, by name.
+
+The model runs forward and backward on one sentence. An implementation in another language can be
+compared with the file, tensor by tensor.
 
 The tensors are those of the model's derivation (`grads.derivations`), run by the stepper's tracer
 in float64 with the checkpoint's parameters; vectors are columns (n, 1).
@@ -42,15 +43,15 @@ ALL = 1 << 62  # most elements of an array that a trace keeps
 def add_debug_state(parser: argparse.ArgumentParser) -> None:
     """The arguments of `grads debug-state`."""
     parser.description = (
-        "Write every tensor of a trained model on one sentence, forward and backward, by name into "
-        "a safetensors file: parameters, activations, all gradients.")
+        "Run a trained model forward and backward on one sentence, and write every tensor by name "
+        "into a safetensors file: parameters, activations and all gradients.")
     parser.add_argument("model", type=Path, metavar="RUN", help="the run directory of the model")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", required=True,
                         help="write the file here")
     parser.add_argument("--sentence", metavar="WORDS",
-                        help="use this sentence, words between spaces")
+                        help="the sentence, its words separated by spaces")
     parser.add_argument("--target", metavar="WORDS",
-                        help="use this translation (default: the model's greedy translation)")
+                        help="the translation (default: the model's greedy translation)")
     add_checkpoint(parser)
 
 

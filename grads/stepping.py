@@ -33,9 +33,9 @@ OF_SEARCH = ("ensemble", "average", "beam", "nbest", "length_normalisation", "le
 def add_walk(parser: argparse.ArgumentParser) -> None:
     """The arguments of `grads walk`."""
     parser.description = (
-        "Step through a derivation, or through your own code, FILE.py:NAME, with every number and "
-        "the verification of every gradient; in a pipe, print everything. With NAME search, print "
-        "a trained translator's beam search of a sentence. Exit status 0: right; 1: wrong; 3: "
+        "Step through a derivation, or through your own code (FILE.py:NAME). Every step shows its "
+        "numbers, and every gradient is verified. In a pipe, all steps are printed. The name "
+        "search prints the beam search of a trained translator. Exit status: 0 right; 1 wrong; 3 "
         "undecided, or nothing was verified."
     )
     _add_example(parser, [*DERIVATIONS, SEARCH])
@@ -60,14 +60,15 @@ def run_walk(options: argparse.Namespace) -> int:
 def add_explore(parser: argparse.ArgumentParser) -> None:
     """The arguments of `grads explore`."""
     parser.description = (
-        "Write a page that steps through a derivation or your own function, FILE.py:NAME. search "
-        "shows a beam search, vanishing how far gradients reach in an RNN, an LSTM and a GRU. The "
-        "weights are those of a tiny trained model, of your --model, or random if you choose a "
-        "size, score, window or seed."
+        "Write a page that steps through a derivation or your own code (FILE.py:NAME). The name "
+        "search shows a beam search. The name vanishing shows how far gradients reach in an RNN, "
+        "an LSTM and a GRU. The weights come from your --model or a tiny trained model. They are "
+        "random if you choose a size, score, window or seed."
     )
     _add_example(parser, [*DERIVATIONS, SEARCH, VANISHING])
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
-                        help="the page (default: NAME.html), or drawings (.svg)")
+                        help="write the page here (default: NAME.html), or only its drawings "
+                             "(a name that ends in .svg)")
 
 
 def run_explore(options: argparse.Namespace) -> int:
@@ -96,40 +97,40 @@ def run_explore(options: argparse.Namespace) -> int:
 
 
 def _not_finished(options: argparse.Namespace) -> int:
-    """Say that the time was up. Returns the exit status, as of `grads check`."""
+    """Say that the time was up. Returns 3, the exit status that `grads check` has, too."""
     print(f"{options.name}: NOT FINISHED: the time was up after {options.time_limit:g} s")
     return 3
 
 
 def _add_example(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
     """Add the options of the example: a derivation, its sentence, its sizes or a trained model."""
-    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(names)}")
+    parser.add_argument("name", metavar="NAME", help=f"FILE.py:NAME, or one of {', '.join(names)}")
     parser.add_argument("--sentence", metavar="WORDS",
-                        help="use this sentence, words between spaces")
-    parser.add_argument("--target", metavar="WORDS", help="use this translation of it")
-    for size, noun in (("hidden", "units of a state"), ("embedding", "numbers a word"),
+                        help="the sentence, its words separated by spaces")
+    parser.add_argument("--target", metavar="WORDS", help="the translation of the sentence")
+    for size, noun in (("hidden", "units per hidden state"), ("embedding", "numbers per embedding"),
                        ("layers", "layers")):
         parser.add_argument(f"--{size}", type=_size, metavar="N", help=f"use N {noun}")
-    parser.add_argument("--score", help=f"attend by {', '.join(SCORES)}")
-    parser.add_argument("--window", help="attend to a window: local-m or local-p")
+    parser.add_argument("--score", help=f"attention score: {', '.join(SCORES)}")
+    parser.add_argument("--window", help="local attention: local-m or local-p")
     parser.add_argument("--no-feeding", action="store_const", const=False, dest="feeding",
                         help="use attention without input feeding")
     parser.add_argument("--seed", type=natural, metavar="N",
                         help="use random weights with this seed")
     parser.add_argument("--model", type=Path, metavar="DIR",
-                        help="use the weights and words of this run directory")
+                        help="use the weights and vocabulary of this run directory")
     parser.add_argument("--time-limit", type=seconds, metavar="SECONDS",
-                        help="stop verifying after this time: exit status 3")
+                        help="stop verifying after this time, with exit status 3")
     add_checkpoint(parser)
     parser.set_defaults(checkpoint=None)  # a setting like the others, not given
-    _add_search(parser.add_argument_group(f"of {SEARCH}"))
+    _add_search(parser.add_argument_group(f"only for {SEARCH}"))
 
 
 def _add_search(group: argparse._ArgumentGroup) -> None:
     """Add the models and options of a search. Their defaults are those of the recipe."""
     group.add_argument("--ensemble", type=Path, nargs="+", metavar="DIR",
                        help="search with an ensemble of --model and these runs")
-    group.add_argument("--average", choices=AVERAGES, help="average these in an ensemble")
+    group.add_argument("--average", choices=AVERAGES, help="what an ensemble averages")
     group.add_argument("--beam", type=positive, metavar="K", help="keep K hypotheses per step")
     group.add_argument("--nbest", type=positive, metavar="N",
                        help="return N hypotheses (default: 1)")
@@ -190,7 +191,8 @@ def _of_search(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _only(options: argparse.Namespace, excluded: Iterable[str], name: str, who: str) -> None:
-    """Raise UserError if an option of `excluded` was given."""
+    """Raise UserError if an option of `excluded` was given. Argument who: the end of the
+    message."""
     for key in sorted(excluded):
         if getattr(options, key) is not None:
             raise UserError(f"{key.replace('_', '-')}: {name} has none{who}")

@@ -1,5 +1,4 @@
-"""Runs the derivation that is to be walked through, on a small example or with a trained model's
-weights."""
+"""Runs a derivation for the stepper, on a small example or with the weights of a trained model."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ class RunExample:
         return TOLERANCE if self.trained is None else TRAINED
 
     def verifications(self) -> list[Verification]:
-        """What is known of every gradient; without central differences where tensors are large."""
+        """What is known of every gradient. Large tensors have no central differences."""
         if self.own is not None:
             return self.own.verifications()
         return [verification._replace(status="verified")
@@ -84,12 +83,12 @@ class RunExample:
 
     @property
     def verdict(self) -> str:
-        """right, wrong, undecided, or nothing: of a user's own functions."""
+        """The verdict on a user's own functions: right, wrong, undecided or nothing."""
         return "right" if self.own is None else self.own.verdict
 
     @property
     def said(self) -> list[str]:
-        """The notes, and of a user's own functions what is known of the gradients returned."""
+        """The notes, with what is known of the gradients that a user's own functions return."""
         return [*self.notes, *(self.own.notes() if self.own is not None else [])]
 
     def rerun(self, edits: Any) -> Trace:
@@ -175,7 +174,7 @@ def open_example(name: str, settings: Settings) -> RunExample:
 def on_trained(
     name: str, settings: Settings, model: Trained, notes: Sequence[str]
 ) -> RunExample:
-    """A trained model, run; a model of another kind than was asked for is shown as what it is."""
+    """Run a trained model. A model of another kind than the name says is shown as what it is."""
     first = KEPT[-2] if model.parameters > LARGE else KEPT[0]
     run, keep = fitting(model.derivation, {}, first)
     return RunExample(name, run, settings, keep, [*notes, *decided(name, run), *model.notes, (
@@ -185,7 +184,7 @@ def on_trained(
 
 
 def decided(name: str, run: Run) -> list[str]:
-    """What is said where a model is shown as something else than was asked for."""
+    """The note that a model is shown under another name than the user gave."""
     if run.derivation.name in (TRANSLATOR, LANGUAGE_MODEL):
         return ["No derivation is this whole model: it is put together from the derivations' "
                 "parts."]
@@ -204,7 +203,7 @@ def of_package(derivation: Derivation, settings: Settings) -> Trained:
 
 
 def sliced(keep: int) -> list[str]:
-    """What is to be said where not all numbers are shown."""
+    """The note that not all numbers are shown."""
     return [] if keep == KEPT[0] else [
         f"Shown in part: of a tensor with more than {keep} numbers, the first entries along each "
         f"axis. At most {VERIFIED} entries of each gradient are verified, by complex step only; "
@@ -215,15 +214,15 @@ def sliced(keep: int) -> list[str]:
 def fitting(
     derivation: Derivation, how: Mapping[str, Any], first: int = KEPT[0]
 ) -> tuple[Run, int]:
-    """The run, with as many numbers of each tensor as fit, and how many those are; `first` is
-    tried first."""
+    """The run with as many numbers of each tensor as fit, and this count; `first` is tried
+    first."""
     run = derivation.run(**how, keep=first)
     keep = next((keep for keep in KEPT if numbers(run, keep) <= LIMIT), KEPT[-1])
     return (derivation.run(**how, keep=keep) if keep > first else run.shortened(keep)), keep
 
 
 def numbers(run: Run, keep: int) -> int:
-    """How many numbers a page of two traces holds, of each tensor at most `keep`."""
+    """How many numbers a page of two traces holds, with at most `keep` of each tensor."""
     shown = shown_steps(run).steps
     shapes = [target.shape for name, trace_ in ((FORWARD, run.forward), (BACKWARD, run.backward))
               for step in trace_.steps if step.number in shown[name] for target in step.targets
@@ -274,15 +273,15 @@ def sentence_of(derivation: Derivation, settings: Settings) -> str | None:
 
 
 def page_name(name: str) -> str:
-    """The file a page is written to, unless the user says otherwise."""
+    """The default file of a page."""
     return f"{name.rpartition(':')[2]}.html"
 
 
 def shown(value: str | Path) -> str:
-    """A directory as a page shows it: of an absolute path the last part alone."""
+    """A directory as a page shows it: only the last part of an absolute path."""
     return Path(value).name if Path(value).is_absolute() else str(value)
 
 
 def quoted(text: str) -> str:
-    """A word of a command line."""
+    """A word of a command line, in quotes if it needs them."""
     return f'"{text}"' if not text or set(text) & set(" \"'|&;<>$") else text

@@ -1,17 +1,17 @@
-"""A statement's right-hand sides as trees, so that the page can put numbers into them.
+"""Turns the right-hand sides of a statement into trees, so that the page can put numbers into them.
 
 A tree is a list whose first item says what it is:
 
-    ["t", tensor, name]               a tensor, by its index
+    ["t", tensor, name]               a tensor, given by its index
     ["n", number]
-    ["+" | "-" | "*" | "/" | "**", left, right]     of each element
+    ["+" | "-" | "*" | "/" | "**", left, right]     elementwise
     ["@", left, right]                a matrix product
     ["neg", tree]   ["T", tree]       minus; transposed
-    ["f", function, tree]             applied to each element; "g" and "g_prime" by its quarter
+    ["f", function, tree]             elementwise; "g" and "g_prime" differ by quarter
     ["softmax", tree]                 of a column
-    ["one_hot", tree]                 a column with a one at the row that the tree says
+    ["one_hot", tree]                 a column with a one in the row that the tree gives
     ["stack", axis, trees]            below each other (0) or side by side (1)
-    ["at", tree, index, ...]          one element, its indices being trees
+    ["at", tree, index, ...]          one element; its indices are trees
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STACKS = {"vstack": 0, "hstack": 1}
 
 
 def expansions(text: str, reads: Mapping[str, int], count: int) -> list[Tree | None]:
-    """The tree of the right-hand side for each target; None for one that is more than arithmetic.
+    """The tree of the right-hand side for each target; None if it is more than arithmetic.
 
     Arguments: text, the statement; reads, the tensor of each name, as it is written; count, the
     number of targets.

@@ -1,7 +1,7 @@
-"""A line of a user's own code as MathML, which browsers draw: `dW += np.outer(da, h[t - 1])`
-reads dW, an arrow, dW + da h with the index t - 1, transposed.
+"""Turns a line of a user's own code into MathML, which browsers draw as a formula.
 
-`*` between arrays is ⊙, the product of their elements; a matrix product is factors side by side.
+`dW += np.outer(da, h[t - 1])` becomes: dW ← dW + da hᵀ, where h has the index t - 1. `*` between
+arrays becomes ⊙, the elementwise product. The factors of a matrix product stand side by side.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMPARED, SUM, ELEMENTS, MATRIX, WHOLE = range(5)
 
 
 class Formula(NamedTuple):
-    """MathML, and how tightly it holds together."""
+    """The MathML of an expression, and how tightly its operator binds."""
 
     markup: str
     binds: int = WHOLE
@@ -49,7 +49,7 @@ class Scaled(ast.Mult):
 
 
 def typeset(text: str, numbers: Container[str] = ()) -> str | None:
-    """A statement as MathML: an element for each term of its sum, so that a long line breaks
+    """A statement as MathML: one element for each term of its sum, so that a long line breaks
     between them. None for a statement that is not an assignment, for an expression without a
     notation, and for `self.x = x`, whose two sides look the same.
 
@@ -89,7 +89,7 @@ def _statement(node: ast.stmt) -> Iterator[str]:
 
 
 def _terms(node: ast.expr) -> Iterator[tuple[str, str]]:
-    """The terms of a sum with their signs; what is no sum is one term."""
+    """The terms of a sum with their signs. Any other expression is a single term."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
         yield from _terms(node.left)
         sign = "+" if isinstance(node.op, ast.Add) else "−"
@@ -99,7 +99,7 @@ def _terms(node: ast.expr) -> Iterator[tuple[str, str]]:
 
 
 def _formula(node: ast.expr) -> Formula:
-    """An expression. LookupError where it has no notation."""
+    """An expression. Raises LookupError if there is no notation for it."""
     match node:
         case ast.Name():
             return Formula(symbol(node.id))
@@ -132,7 +132,7 @@ def _formula(node: ast.expr) -> Formula:
 
 
 def _inside(node: ast.expr, place: int = WHOLE) -> str:
-    """An expression in a place, in brackets where it does not hold together as tightly."""
+    """An expression as an operand, in brackets if it binds less tightly than the place requires."""
     markup, binds = _formula(node)
     return markup if binds >= place else f"<mrow><mo>(</mo>{markup}<mo>)</mo></mrow>"
 
@@ -162,7 +162,7 @@ def _operation(left: ast.expr, operator: ast.operator, right: ast.expr) -> Formu
 
 
 def _raised(base: ast.expr, exponent: str) -> str:
-    """An expression with what is raised behind it, above its indices."""
+    """An expression with a superscript, which stands above its indices."""
     written = _inside(base)
     if indexed := INDEXED.fullmatch(written):
         return f"<msubsup>{indexed[1]}<mrow>{indexed[2]}</mrow>{exponent}</msubsup>"
@@ -170,7 +170,7 @@ def _raised(base: ast.expr, exponent: str) -> str:
 
 
 def _subscript(node: ast.Subscript) -> str:
-    """A variable with all of its indices below it, those of its name too."""
+    """A variable with all of its indices as subscripts, including those in its name."""
     places: list[str] = []
     base: ast.expr = node
     while isinstance(base, ast.Subscript):
@@ -194,7 +194,7 @@ def _place(node: ast.expr) -> str:
 
 
 def _call(node: ast.Call) -> Formula:
-    """A function of its arguments; a method is a function whose first argument is the object."""
+    """A call of a function. A method is a function whose first argument is the object."""
     function, arguments = node.func, list(node.args)
     keywords = {word.arg: word.value for word in node.keywords if word.arg not in IGNORED}
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
@@ -257,8 +257,8 @@ def symbol(name: str) -> str:
 
 
 def _letter(name: str) -> str:
-    """A name; one of a single letter has a class, so that the page's italics show it: those of the
-    fonts for mathematics are not everywhere the same."""
+    """A name. A single letter gets a class, and the page sets it in its own italics, because the
+    italics of mathematical fonts differ."""
     return f'<mi class="letter">{name}</mi>' if len(name) == 1 else _text("mi", name)
 
 
@@ -268,7 +268,7 @@ def _lowered(base: str, places: str) -> str:
 
 
 def _greek(word: str) -> str:
-    """The Greek letter of that name; empty for another word."""
+    """The Greek letter of that name; empty for any other word."""
     size = "CAPITAL" if word[:1].isupper() else "SMALL"
     known = SPELLED.get(word, word)
     try:
@@ -278,12 +278,12 @@ def _greek(word: str) -> str:
 
 
 def _number(value: float) -> str:
-    """A number; 1e-05 as a power of ten."""
+    """A number. 1e-05 is written as a power of ten."""
     digits, _, power = repr(value).partition("e")
     ten = f"<msup><mn>10</mn><mn>{int(power)}</mn></msup>".replace("-", "−") if power else ""
     return ten if ten and digits == "1" else f"<mn>{digits}</mn>" + "<mo>·</mo>" * bool(ten) + ten
 
 
 def _text(element: str, text: str) -> str:
-    """Text in an element."""
+    """An element that contains a text."""
     return f"<{element}>{escape(text)}</{element}>"

@@ -1,17 +1,17 @@
-"""A line of a user's own code as trees (`grads.stepper.explorer.expand`), so that the page can put
-numbers into it.
+"""Turns a line of a user's own code into trees, so that the page can put numbers into it.
 
-Here are the shapes that NumPy gives, which a page does not know: a vector is a column, `x.dot(W)`
-of a vector x is (x.T @ W).T, and an array of more axes has its last one as columns. Beside the
-trees of `expand` there are
+A page knows only matrices, so this module translates the shapes of NumPy: a vector is a column,
+`x.dot(W)` with a vector x is (x.T @ W).T, and an array with more axes has its last axis as columns.
+There are the trees of `grads.stepper.explorer.expand`, and
 
-    ["v", [rows, columns], numbers, name]          numbers that no tensor of the page has
-    ["g", tree, [rows, columns], entries, width]   entries (flat, row by row) of a tree so wide
+    ["v", [rows, columns], numbers, name]          numbers that are in no tensor of the page
+    ["g", tree, [rows, columns], entries, width]   entries (flat indices) of a tree of this width
     ["total" | "largest", tree]                    of each row
     ["where", tree, tree, tree]
-    ["max" | "min" | ">" | "<" | ..., left, right] of each element; of a comparison 1 or 0
+    ["max" | "min" | ">" | "<" | ..., left, right] elementwise; a comparison gives 1 or 0
 
-Functions of the file are put in their place, where they are assignments and a return.
+A call of a function in the file is replaced by the function's body, if the body has only
+assignments and a return.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Line:
         return tree if shape is None else broadcast(tree, shape)
 
     def augmented(self, node: ast.AugAssign, before: Shaped, whole: bool) -> Shaped:
-        """The tree of `x += e`. If all of x is the target of `x[k] += e`, only the entries at k
-        change."""
+        """The tree of `x += e`. For `x[k] += e`, where the target is all of x, only the entries at
+        k change."""
         operator, added = OPERATORS[type(node.op)], self.of(node.value)
         if not isinstance(node.target, ast.Subscript) or not whole:
             return elementwise(operator, before, added)
@@ -287,7 +287,7 @@ class Line:
 
 
 class Index:
-    """Returns the index that is applied to it."""
+    """An object whose index is that index itself: `Index()[1:, 2]` is `(slice(1, None), 2)`."""
 
     def __getitem__(self, index: Any) -> Any:
         return index

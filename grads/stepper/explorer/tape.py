@@ -5,20 +5,21 @@
     loss = f(W, x)            # f is plain NumPy
     tape.lines                # every operation, in order
 
-A line is a list: what is done, the number of its shape, and what it is done to, where an array is
-the number of the line that made it. What is done is one of
+A line is a list: the operation, the index of the result's shape in `shapes`, and the operands. An
+operand that is an array is given by the index of the line that made it. The operations, without
+the shape, are
 
     ["leaf"]                                       an input; its numbers may be changed
     ["fixed", table]                               an array that depends on no input
-    [name, a]  [name, a, b]  ["where", a, b, c]    a ufunc's name: of each entry; sizes of 1 stretch
+    [name, a]  [name, a, b]  ["where", a, b, c]    a ufunc, elementwise; axes of length 1 broadcast
     ["matmul", a, b]
-    ["sum" | "max", a, axis]                       axis None for all entries
-    ["view", a, offset, strides, [[k, stride]...]]  entries at equal distances; k, an index read
-    ["take", a, table]                             entries by their flat indices
+    ["sum" | "max", a, axis]                       over all entries if axis is None
+    ["view", a, offset, strides, [[k, stride]...]]  entries at equal distances; line k has an index
+    ["take", a, table]                             the entries at these flat indices
     ["join", a, ...]                               all entries one after another
 
-`tables` are lists of numbers, infinities as JavaScript writes them, each list once. A function
-whose path depends on its numbers cannot be recorded: `Untaped`.
+`tables` holds lists of numbers, each list once, with infinities as JavaScript writes them. A
+function that takes another path with other numbers cannot be recorded: it raises `Untaped`.
 """
 
 from __future__ import annotations

@@ -240,3 +240,19 @@ def test_a_page_of_ones_own_function(browser: Any, tmp_path: Any) -> None:
             red_marks += window.page.evaluate(red)
         assert (red_marks > 0) == (verdict == "WRONG") and window.complaints == []
         window.context.close()
+
+
+def test_the_table_of_a_wrong_gradient_begins_with_what_differs(browser: Any, tmp_path: Any
+                                                                ) -> None:
+    """The first row is the selected entry, here a right one."""
+    from grads.stepper.explorer.page import DERIVATION
+    from nmt.pages.page import write_page
+    from tests.grads.stepper.explorer.conftest import Opened
+    from tests.grads.stepper.test_own_styles import LOSS
+    (tmp_path / "mine.py").write_text(LOSS.replace("dh * (a > 0)", "dh * (a > 1)"))
+    write_page(build(f"{tmp_path / 'mine.py'}:net_loss"), tmp_path / "page.html", DERIVATION)
+    window = Opened(browser, tmp_path / "page.html", "")
+    rows = window.page.eval_on_selector_all(
+        ".compare tbody tr", "rows => rows.map(row => row.className)")
+    assert len(rows) == 8 and rows[0] == "chosen" and set(rows[1:]) == {"differs"}
+    window.context.close()

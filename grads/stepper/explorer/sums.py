@@ -12,6 +12,7 @@ from grads.stepper.explorer.tensors import BACKWARD, Table, flat
 from grads.stepper.trace import Origin, Trace
 
 ROUGH = 6  # significant digits of a term
+BEFORE = ("", "if 0: pass\n", "try: pass\n")  # what a line that begins with else: or except: needs
 
 
 def sums_json(table: Table) -> list[dict[str, Any]]:
@@ -49,13 +50,30 @@ def chains(trace: Trace) -> list[list[Origin]]:
 
 def is_scaled(text: str, name: str) -> bool:
     """Whether a statement multiplies or divides the old value of a variable, as in `dc = dc * f`.
-    Such a statement does not add a term."""
-    statement = ast.parse(text.strip()).body[0]
-    if isinstance(statement, ast.AugAssign):
-        return not isinstance(statement.op, (ast.Add, ast.Sub))
-    return any(isinstance(node, ast.BinOp) and not isinstance(node.op, (ast.Add, ast.Sub))
-               and name in (ast.unparse(node.left), ast.unparse(node.right))
-               for node in ast.walk(statement))
+    Such a statement does not add a term. Argument text: the lines of the statement, which may hold
+    others, or begin with `else:`."""
+    for before in BEFORE:
+        try:
+            tree = ast.parse(before + text.strip())
+            break
+        except SyntaxError:
+            continue
+    else:
+        return False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name:
+            return not isinstance(node.op, (ast.Add, ast.Sub))
+        if isinstance(node, ast.Assign) and name in _names(node.targets):
+            return any(isinstance(value, ast.BinOp) and not isinstance(value.op, (ast.Add, ast.Sub))
+                       and name in (ast.unparse(value.left), ast.unparse(value.right))
+                       for value in ast.walk(node.value))
+    return False
+
+
+def _names(targets: list[ast.expr]) -> set[str]:
+    """The names that targets, also those of a tuple, assign."""
+    return {ast.unparse(node) for target in targets for node in ast.walk(target)
+            if isinstance(node, ast.expr)}
 
 
 def terms(trace: Trace, chain: list[Origin]) -> list[dict[str, Any]]:

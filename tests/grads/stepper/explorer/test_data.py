@@ -236,6 +236,14 @@ def test_a_product_with_the_old_value_adds_no_term(text, scaled):
     assert is_scaled(text, name) is scaled
 
 
+@pytest.mark.parametrize(("text", "scaled"), [
+    ("else: dW = dW + a", False), ("elif c: dW *= a", True), ("finally: dW = a * dW", True),
+    ("y = 2 * dW; dW = dW + y", False), ("for a in b: dW = dW * a", True),
+    ("x) * y; dW = dW + a", False)])
+def test_a_sum_may_stand_anywhere_in_a_line(text, scaled):
+    assert is_scaled(text, "dW") is scaled
+
+
 @pytest.mark.parametrize("name", ["attention", "transformer"])
 def test_what_a_step_reads_has_the_name_that_it_had_then(name):
     d = data(name)

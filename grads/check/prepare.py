@@ -218,7 +218,8 @@ def _nonlinear(
     if alike(-half, gradient):
         return "it loses the sign of the upstream gradient"
     if alike(zero, 0.0) and alike(tiny, tinier) and not alike(tiny, 0.0):
-        return f"the backward {_clipping(FURTHER[2] * larger)}: any gradient is linear in that"
+        return (f"the backward {_clipping(FURTHER[2] * larger)}; a gradient is linear in the "
+                "upstream gradient")
     if alike(large, larger) and not alike(large, 0.0):
         return "the backward drops small upstream gradients, or small gradients"
     return "it is not linear in the upstream gradient, as any gradient is"

@@ -39,11 +39,11 @@ class FeaturesConfig(ModelConfig):
     attention: str = "none"  # must stay none: features have no states to attend to
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check(self, "attention", self.attention == "none", "'none' with features as the source")
         for name in ("bidirectional", "bridge"):
             check(self, name, not getattr(self, name), "false with features as the source")
         check(self, "factors", not self.factors, "none with features as the source")
+        super().__post_init__()
 
 
 class FeaturesCache(NamedTuple):

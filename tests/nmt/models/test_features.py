@@ -16,7 +16,7 @@ PAIRS = [([2, 4, 2, 5], [3, 2]), ([6, 3], [4, 5, 2]), ([3], [])]
 @pytest.mark.parametrize("options, message", [
     ({"attention": "global"}, "attention: expected 'none' with features as the source, got "),
     ({"bridge": True}, "bridge: expected false with features as the source, got True"),
-    ({"bidirectional": True, "bridge": True}, "bidirectional: expected false with features"),
+    ({"bidirectional": True}, "bidirectional: expected false with features"),
     ({"factors": {"case": 1}}, "factors: expected none with features"),
 ])
 def test_what_features_do_not_have_is_refused(options, message):

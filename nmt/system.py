@@ -105,7 +105,8 @@ class System(Texts):
     def word_vectors(self, words: Sequence[str]) -> WordVectors:
         """The encoder's input vector of each word. Raises UserError for a model without them."""
         if "encoder.W_e" not in self.parameters:
-            raise UserError("word vectors: expected one encoder of words, got none")
+            raise UserError("--model: expected a translator with a table of source word vectors "
+                            f"(encoder.W_e), got {type(self.model).__name__}")
         ids = np.array(self.source.ids(words), np.int64)  # (N,)
         rare = self._rare("source", [[word] for word in words])
         if rare is None:

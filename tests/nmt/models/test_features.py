@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from literal import assert_close, assert_same_gradients, dense, draw_parameters
 
+from backend.errors import UserError
 from grads.derivations.features import features_backward, features_forward
 from nmt.data.batches import make_batch
 from nmt.models.features import Features, FeaturesConfig
+from nmt.system import System
 
 PAIRS = [([2, 4, 2, 5], [3, 2]), ([6, 3], [4, 5, 2]), ([3], [])]
 
@@ -51,3 +55,9 @@ def test_features_have_no_order_but_a_number():
 
     assert loss([2, 4, 5]) == pytest.approx(loss([5, 2, 4]), rel=1e-12)
     assert abs(loss([2, 4]) - loss([2, 2, 4])) > 1e-3
+
+
+def test_features_have_no_word_vectors():
+    system = SimpleNamespace(model=Features(FeaturesConfig(), 7, 8), parameters={})
+    with pytest.raises(UserError, match=r"--model: expected a translator with .*, got Features"):
+        System.word_vectors(system, ["days"])

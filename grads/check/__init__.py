@@ -31,7 +31,7 @@ from grads.check.comparison import Check
 from grads.check.directions import along_directions, lines_together
 from grads.check.evaluate import NotAnalytic
 from grads.check.jacobians import jacobian as jacobian
-from grads.check.precision import disputed, observe_noise
+from grads.check.precision import disputed, observe_noise, unseen
 from grads.check.prepare import Upstream, padding_findings, prepared, wanted_names
 from grads.check.report import Report
 from grads.check.result import Finding, Row
@@ -142,6 +142,8 @@ def check_case(
         if (case.zeros or not vanish) and not findings:
             findings += padding_findings(check.analytic["all"], case.zeros, vanish, wanted)
         rows = _rows(check, wanted, how, METHODS[how.method or "both"], rng)
+        if not check.evaluate.complex_step:
+            rows = [unseen(check, row, METHODS[how.method or "both"][-1]) for row in rows]
         if watch.stopped:
             raise TimeUp
         at = special(check.evaluate.inputs)

@@ -22,7 +22,7 @@ import numpy as np
 from grads.check.case import Case
 from grads.check.differentiate import Numeric, derivatives
 from grads.check.evaluate import Evaluator, Line, entry_line, length, weights_of
-from grads.check.result import Row
+from grads.check.result import HEADINGS, Row
 from grads.check.watch import Watch
 
 HALF = 1e-4  # only float16 has an eps above this
@@ -102,6 +102,14 @@ class Check:
         self.eps = self.rtol = 0.0
         self.rounding: dict[str, float] = {}
         self.apart: set[str] = set()
+
+    def left_out(self, method: str, numeric: np.ndarray) -> bool:
+        """Whether a method has no finite derivative, since its steps leave the domain. The notes
+        say so."""
+        note = f"{HEADINGS[method]}: not run, its steps leave the domain"
+        nothing = numeric.size > 0 and not np.isfinite(numeric).any()
+        self.notes += [note] * (nothing and note not in self.notes)
+        return nothing
 
     def weights(self, choice: str) -> Arrays:
         """The upstream gradients of a choice: of all outputs, or of one output."""
@@ -198,7 +206,9 @@ class Check:
             sure = np.where(np.abs(value) > CLEAR * error, 0.0, sure)
         fine = (doubt <= COARSE * largest if COARSE * largest > rounding or eps > HALF
                 else error <= sure)
-        words = np.where(right, np.where(fine, "right", "coarse"), "wrong")
+        unknown = np.isfinite(a) & ~np.isfinite(value)  # its steps left the domain: no witness
+        words = np.where(right, np.where(fine, "right", "coarse"),
+                         np.where(unknown, "coarse", "wrong"))
         return Compared(a, value, limit, relative, excess, words.astype(object))
 
 

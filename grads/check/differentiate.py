@@ -51,6 +51,9 @@ ITERATIONS = 3  # further iterations if the first is too inexact
 CLOSER = 2.0**-8  # factor of their steps
 WIDER = 8.0  # factor of the steps if the function is computed in less than float64
 GOOD = 1e-8  # relative error that is good enough
+WITHIN = (0.25, 2.0**-4)  # fractions of the largest step that stays in the domain
+CLOSER_WITHIN = (2.0**-5, 2.0**-8)  # the same in a second direction
+HALVINGS = 40  # of the step, to stay in the domain; shorter steps have no digits
 SECOND = (2.0**-17, 2.0**-24, 2.0**-31)  # steps h in a second direction; one of them must agree
 STRETCH = 2.0**10  # times h: largest relative change of small inputs by these steps
 ALIKE = 1e-4  # relative difference of the derivatives in two directions
@@ -200,25 +203,41 @@ def ridders(probe: Probe, *, h: float = RIDDERS_STEP, iterations: int = ITERATIO
 
     Eight evaluations. If truncation leaves a relative error above GOOD, another eight follow at
     smaller steps. At a kink, central differences agree on the mean of the two slopes. Therefore
-    half the difference of the one-sided slopes, extrapolated likewise, is added to the error.
+    half the difference of the one-sided slopes, extrapolated likewise, is added to the error. If
+    steps leave the domain, they are halved until they do not.
     """
     best, rounding = _ridders_iteration(probe, h * probe.unit)
+    left = not np.isfinite(best.error).all()
+
+    def closest(step: float) -> tuple[Numeric, Array]:
+        further, noise = _ridders_iteration(probe, step)
+        better = further.error < best.error
+        return Numeric(*(np.where(better, *numbers) for numbers in zip(further, best, strict=True))
+                       ), np.where(better, noise, rounding)
+
+    def inexact() -> bool:  # NaN counts as inexact
+        return not (best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)).all()
+
     if any(np.any(noise) for noise in probe.noise):  # longer steps drown it
-        wide, noise = _ridders_iteration(probe, WIDER * h * probe.unit)
-        better = wide.error < best.error
-        best = Numeric(*(np.where(better, *numbers) for numbers in zip(wide, best, strict=True)))
-        rounding = np.where(better, noise, rounding)
+        best, rounding = closest(WIDER * h * probe.unit)
     for k in range(1, iterations + 1):
         last = k == iterations  # near small inputs: within the domain of a logarithm
-        if (best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)).all() or (
-                last and not probe.near < probe.unit * CLOSER):
-            break  # NaN counts as inexact
-        closer, noise = _ridders_iteration(
-            probe, h * probe.near if last else h * CLOSER**k * probe.unit)
-        better = closer.error < best.error
-        best = Numeric(*(np.where(better, *numbers) for numbers in zip(closer, best, strict=True)))
-        rounding = np.where(better, noise, rounding)
+        if not inexact() or (last and not probe.near < probe.unit * CLOSER):
+            break
+        best, rounding = closest(h * probe.near if last else h * CLOSER**k * probe.unit)
+    if left and inexact() and (domain := _largest_step(probe, h * probe.unit)):
+        for fraction in WITHIN:
+            best, rounding = closest(fraction * domain)
     return best
+
+
+def _largest_step(probe: Probe, h: float) -> float:
+    """The largest of h, h/2, ... after which the outputs are finite on both sides; 0.0 if there is
+    none."""
+    for step in h * 0.5 ** np.arange(HALVINGS):
+        if all(np.isfinite(out).all() for out in probe(np.array([step, -step]))):
+            return float(step)
+    return 0.0
 
 
 def _ridders_iteration(probe: Probe, h: float) -> tuple[Numeric, Array]:
@@ -294,9 +313,9 @@ def second_direction(
     if rounding is too large to decide. Otherwise returns why the complex step cannot be used.
     """
     probe = Probe(evaluate, weights_of(evaluate, upstream), line)
-    if not _agree(probe, 1 + 1j, None):
+    if not _agree_within(probe, 1 + 1j, None):
         return DIFFERS
-    if _agree(probe, 1 + 1j, by_complex_step) or (
+    if _agree_within(probe, 1 + 1j, by_complex_step) or (
             find_kink_along(evaluate, upstream, line.direction) is not None):
         return ""
     return LOST
@@ -307,17 +326,29 @@ def real_direction(
 ) -> str:
     """As `second_direction`, by real steps: their differences must agree with `by_complex_step`."""
     probe = Probe(evaluate, weights_of(evaluate, upstream), line)
-    if _agree(probe, 1.0, by_complex_step):
+    if _agree_within(probe, 1.0, by_complex_step):
         return ""
     return "f: real differences say otherwise: it computes something else with complex numbers"
 
 
 @np.errstate(all="ignore")
-def _agree(probe: Probe, turn: complex, expected: Numeric | None) -> bool:
+def _agree_within(probe: Probe, turn: complex, expected: Numeric | None) -> bool:
+    """As `_agree`, with shorter steps if real steps leave the domain."""
+    steps = [h * min(probe.unit, STRETCH * probe.near) for h in SECOND]
+    if _agree(probe, steps, turn, expected):
+        return True
+    domain = _largest_step(probe, steps[0])
+    return 0.0 < domain < steps[0] and _agree(
+        probe, [fraction * domain for fraction in CLOSER_WITHIN], turn, expected)
+
+
+def _agree(
+    probe: Probe, steps: Sequence[float], turn: complex, expected: Numeric | None
+) -> bool:
     """Whether the real parts of central differences along `turn` are the expected slopes, at one of
     the steps. Without expected slopes: whether they are the imaginary parts."""
-    for h in SECOND:
-        t = h * min(probe.unit, STRETCH * probe.near) * turn
+    for h in steps:
+        t = h * turn
         apart = allowed = 0.0
         for k, (ahead, behind) in enumerate(probe(np.array([t, -t]))):
             base, weight = probe.base[k], probe.weights[k]
@@ -326,6 +357,7 @@ def _agree(probe: Probe, turn: complex, expected: Numeric | None) -> bool:
             apart += abs(float(change.real @ weight) - float(slope))
             noise = ROUNDINGS * EPS * float(np.abs(weight * base).sum()) / abs(t)
             noise += float(np.abs(weight * probe.noise[k]).sum()) / abs(t)
+            noise += EPS * probe.coarse * float(np.abs(change) @ np.abs(weight)) / abs(t)
             allowed += ALIKE * float(np.abs(change) @ np.abs(weight)) + 16 * noise
         if np.isfinite(apart) and apart <= allowed:
             return True

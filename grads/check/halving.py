@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grads.check.comparison import COARSE, Check, Compared
+from grads.check.comparison import COARSE, SAFETY, Check, Compared
 from grads.check.directions import Arrays, Failed, check_lines, compare_line, row_of
 from grads.check.evaluate import Line
 from grads.check.kinks import find_kink, find_kink_along
+from grads.check.precision import rounding_of_inputs
 from grads.check.result import BAD, Row
 
 HALVINGS = 32  # most parts of a line that are halved to locate wrong entries
@@ -178,11 +179,17 @@ def decided(
 
     weights = check.weights(choice)
     if find_kink_along(check.evaluate, weights, line.direction) is None:
-        confirmed = any(compare_line(check, choice, line, method).words[0] == "right"
-                        for method in methods)
-        return ("disagree", (_apart(methods),)) if confirmed else ("wrong", ())
-    results = [(method, cleared(check, choice, line, method)) for method in methods]
-    doubtful = [result for _, result in results if result.word == "wrong"]
+        results = [compare_line(check, choice, line, method) for method in methods]
+        words = {result.words[0] for result in results}
+        if words == {"wrong"}:
+            return "wrong", ()
+        change = rounding_of_inputs(check, choice, [line]) if methods[0] == "complex" else 0.0
+        near = abs(results[0].analytic - results[0].numeric) <= SAFETY * change
+        if near:
+            return "ok", ()
+        return ("disagree", (_apart(methods),)) if "right" in words else ("wrong", ())
+    doubtful = [result for method in methods
+                if (result := cleared(check, choice, line, method)).word == "wrong"]
     probe = Probe(check.case, check.evaluate, "ridders")
     if not doubtful or all(right_beside(probe, weights, name, True) for name in line.direction):
         return "inconclusive", ("random directions cross kinks; beside them the gradient is right",)
@@ -201,7 +208,7 @@ def _apart(methods: Sequence[str]) -> str:
 def with_all_methods(check: Check, row: Row, failed: Sequence[Failed], methods: Sequence[str]
                      ) -> Row:
     """The row with its status by all methods together, if one method found it wrong."""
-    order = ("wrong", "disagree", "inconclusive")
+    order = ("wrong", "disagree", "inconclusive", "ok")
     lines = [bad.line for bad in failed if bad.word == "wrong"
              and (bad.choice, bad.line.row) == (row.upstream, row.name)]
     if row.status != "wrong" or len(methods) < 2 or not lines:

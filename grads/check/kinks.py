@@ -180,6 +180,8 @@ def closest_slope(
     slope, error = (right - left) / (2 * h), loud / h
     largest = np.nan_to_num(np.abs(slope)).max()
     k = int(np.flatnonzero(error <= PRECISE * largest)[-1:].sum())
+    if not np.isfinite(slope[max(0, k - 2):k]).all():  # too close to the end of the domain
+        return float(slope[k]), np.inf
     return float(slope[k]), float(error[k] + CLOSE * largest)
 
 

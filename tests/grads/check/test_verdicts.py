@@ -358,3 +358,93 @@ def test_a_path_that_is_dead_where_a_tensor_is_constant_is_no_hint():
     report = check_loss(loss, 0.3 * rng.normal(size=(5, 7)), 0.3 * rng.normal(size=(7, 4)),
                         gradients=("W", "V"))
     assert report.verdict == "wrong" and "same value everywhere" not in str(report)
+
+
+# --- at the end of a domain -----------------------------------------------------------------------
+
+
+def log_difference(a, b):
+    """log(exp(a) - exp(b))."""
+    return a + np.log(-np.expm1(b - a)), (a, b)
+
+
+def log_difference_backward(d, cache):
+    a, b = cache
+    return d / -np.expm1(b - a), -d * np.exp(b - a) / -np.expm1(b - a)
+
+
+AT_THE_END = {
+    "arctanh": (np.arctanh, lambda x: 1 / (1 - x * x)),
+    "arccos": (np.arccos, lambda x: -1 / np.sqrt(1 - x * x)),
+    "log": (lambda x: np.log(1 - x), lambda x: -1 / (1 - x)),
+}
+
+
+@pytest.mark.parametrize("how", [{}, {"diagnosis": 0}, {"every_entry": True}], ids=str)
+@pytest.mark.parametrize("distance", [1e-7, 3e-8, 1e-10])
+@pytest.mark.parametrize("f, slope", AT_THE_END.values(), ids=AT_THE_END)
+def test_steps_that_leave_the_domain_are_no_witnesses(f, slope, distance, how):
+    """The gradient's own rounding is 1e-11 of it, because 1 - x * x loses digits."""
+    x = np.array([1 - distance, 0.5])
+    report = check_gradients(lambda x: f(x).sum(), [x], [slope(x)], **how)
+    assert report.ok and "rtol" not in str(report) and "nan" not in str(report)
+    assert check_pair(lambda x: (f(x), x), lambda d, x: d * slope(x), [x], **how).ok
+    for factor in (1.01, 2, -1, 0):
+        report = check_gradients(lambda x: f(x).sum(), [x], [factor * slope(x)], **how)
+        assert report.verdict == "wrong"
+
+
+def test_the_logarithm_of_a_small_difference():
+    a = 100 * np.random.default_rng(0).normal(size=5)
+    inputs = [a, a - [1e-6, 1e-3, 1, 10, 30]]
+    assert check_pair(log_difference, log_difference_backward, inputs).ok
+    assert check_pair(log_difference, lambda d, cache: (
+        log_difference_backward(d, cache)[0], d / np.expm1(cache[1] - cache[0])), inputs
+        ).verdict == "wrong"
+
+
+def test_a_method_without_a_step_in_the_domain_is_left_out():
+    def strict(x):  # refuses all other real numbers
+        return np.where(x == 0.5, x**2, np.nan).sum()
+
+    for slope in (1.0, 2.0):
+        report = check_gradients(strict, [np.array([0.5])], [np.array([slope])], method="ridders")
+        assert report.verdict == "undecided"
+        assert "Ridders: not run, its steps leave the domain" in str(report)
+
+
+# --- below the rounding of differences ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [1, 2, 0])
+@pytest.mark.parametrize("large", [1e6, 1e3])
+def test_a_gradient_that_differences_cannot_see_is_undecided(large, factor):
+    def forward(x, s):  # float() drops the imaginary part
+        return float((large * x + 1e-9 * np.sin(s)).sum()), s
+
+    def backward(d, s):
+        return large * d * np.ones(4), factor * 1e-9 * d * np.cos(s)
+
+    rng = np.random.default_rng(3)
+    report = check_pair(forward, backward, [rng.normal(size=4), rng.normal(size=4)])
+    assert [row.name for row in report.wrong] == ["s"]
+    if factor == 1:
+        assert report.verdict == "undecided" and "fewer than three digits" in str(report)
+
+
+@pytest.mark.parametrize("zeros", [True, False])
+def test_a_gradient_that_is_only_rounding_is_right_without_a_complex_step(zeros):
+    """A softmax does not change with a shift of all scores."""
+    def forward(z, shift):
+        e = np.exp(np.array((z + shift).tolist(), float))
+        p = e / e.sum(axis=1, keepdims=True)
+        return p, p
+
+    def backward(d, p):
+        dz = p * (d - (d * p).sum(axis=1, keepdims=True))
+        return dz, dz.sum(axis=1, keepdims=True) * (not zeros)
+
+    rng = np.random.default_rng(0)
+    report = check_pair(forward, backward, [rng.normal(size=(8, 4)), rng.normal(size=(8, 1))],
+                        method="ridders")
+    assert report.ok

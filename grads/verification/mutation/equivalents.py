@@ -49,6 +49,8 @@ EQUIVALENTS: dict[str, str] = {
     "backend.rows.sum_segments: not on_host(array_module(rows))": "only the speed differs",
     "backend.rows.sum_segments: _sum_by_atomics(rows, order, starts)":
         "the line runs on a GPU only",
+    "backend.switch.array_module":
+        "all arrays are NumPy's here; tests/backend/test_switch.py mixes backends",
     "backend.workspace.Workspace._raw": "any buffer, or none, may be reused",
     "backend.workspace.copy_transpose: :min(BLOCK, len(weights) - start)":
         "another part of a larger buffer is used",

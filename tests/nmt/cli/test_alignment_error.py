@@ -39,9 +39,9 @@ def files(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("sentences", [[], ["--source", "s", "--target", "t"]])
 @pytest.mark.parametrize("gold", GOLD)
-@pytest.mark.parametrize("found", FOUND)
-def test_every_pair_of_formats(capsys, found, gold, sentences) -> None:
-    assert printed(capsys, "aer", f"found.{found}", f"gold.{gold}", *sentences) == SAID
+@pytest.mark.parametrize("suffix", FOUND)
+def test_every_pair_of_formats(capsys, suffix, gold, sentences) -> None:
+    assert printed(capsys, "aer", f"found.{suffix}", f"gold.{gold}", *sentences) == SAID
 
 
 def test_gold_links_have_no_error_and_numbering_and_order_can_be_said(files, capsys) -> None:

@@ -15,8 +15,8 @@ SMALL = ["--phrases", 40, "--epochs", 1, "--data.dev_size", 6, "--data.test_size
          "--model.hidden_size", 8, "--model.embedding_size", 8, "--model.bidirectional", "false"]
 
 
-def run(directory, *more):
-    return nmt("demo", *SMALL, "--output", directory, *more)
+def run(directory, *options):
+    return nmt("demo", *SMALL, "--output", directory, *options)
 
 
 def test_it_trains_translates_scores_and_draws(tmp_path, capsys) -> None:

@@ -28,11 +28,11 @@ def work(tmp_path_factory):
     model = {"dropout": 0.0, "hidden_size": 16}
     two = write_recipe(directory / "two.yaml", data=TEST | SECOND, train=train,
                        evaluate=no_bleu, model=model | {"architecture": "two_sources"})
-    one = write_recipe(directory / "one.yaml", train=train, evaluate=no_bleu, model=model)
+    single = write_recipe(directory / "one.yaml", train=train, evaluate=no_bleu, model=model)
     other = write_recipe(
         directory / "other.yaml", train=train, evaluate=no_bleu, model=model,
         data={"train_source": "train.xx", "dev_source": "dev.xx", "source_language": "xx"})
-    for path in (two, one, other):
+    for path in (two, single, other):
         assert nmt("train", path, "--output", directory / path.stem) == 0
     return directory
 

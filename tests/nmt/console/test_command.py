@@ -120,10 +120,10 @@ with guarded('nmt'):
 def test_words_do_not_command_a_terminal():
     """What is printed by hand and by rich, a bar's label and an error's message; rich's own codes
     go through, what `print` prints into a pipe is as is."""
-    found = drawn(lambda: exec(SAY, {}))
-    assert found.status == 2 and "\x1b[1m" in found.written  # rich's bold
-    assert found.lines == [*[SHOWN] * 5, f"nmt: {SHOWN}", ""] and SHOWN + " " in found.seen()
-    assert not any(code in found.written for code in ("\x1b[2J", "\u202e", "\x9b", "\x1b[31m"))
+    terminal = drawn(lambda: exec(SAY, {}))
+    assert terminal.status == 2 and "\x1b[1m" in terminal.written  # rich's bold
+    assert terminal.lines == [*[SHOWN] * 5, f"nmt: {SHOWN}", ""] and SHOWN + " " in terminal.seen()
+    assert not any(code in terminal.written for code in ("\x1b[2J", "\u202e", "\x9b", "\x1b[31m"))
     assert shell("", SAY).stdout.count(f"{HOSTILE}\n") == 2
 
 

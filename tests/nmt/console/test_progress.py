@@ -51,7 +51,7 @@ def test_items_are_counted_by_name_and_the_bar_goes(screen: Screen) -> None:
     assert "".join(taken) == "abc" and "[letters]" in screen.getvalue()
     with busy("something else"):
         assert seen(screen, "something else")
-    assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
+    assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
     assert screen.getvalue().endswith("\x1b[2K\x1b[?25h\r")  # the line is empty
 
 
@@ -71,11 +71,11 @@ def test_what_is_done_soon_is_not_shown(screen: Screen, monkeypatch: pytest.Monk
 def test_nothing_is_said_in_a_log_a_thread_or_beside_another_bar(
     screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[bool] = []
-    thread = threading.Thread(target=lambda: found.append(wanted()))
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(wanted()))
     thread.start()
     thread.join()
-    assert found == [False] and wanted()
+    assert answers == [False] and wanted()
     with hidden():
         assert not wanted() and list(counted("ab", "letters")) == ["a", "b"]
     monkeypatch.setenv("FORCE_COLOR", "1")  # as in CI: colours, but no terminal

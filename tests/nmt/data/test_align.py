@@ -80,8 +80,8 @@ def test_bad_files_are_named_with_their_line(tmp_path, text, options, message) -
 
 
 def test_links_out_of_range_can_be_left_out_and_are_counted(tmp_path) -> None:
-    found, dropped = gold_file(tmp_path / "g", "0-0 7-1 0-2\n1-0\n\n", GoldOptions(drop=True))
-    assert found == [gold([(0, 0)]), gold([]), gold([])] and dropped == 3
+    sentences, dropped = gold_file(tmp_path / "g", "0-0 7-1 0-2\n1-0\n\n", GoldOptions(drop=True))
+    assert sentences == [gold([(0, 0)]), gold([]), gold([])] and dropped == 3
 
 
 # --- the error rate ---------------------------------------------------------------------------
@@ -130,23 +130,23 @@ LINKS = st.sets(PLACES, max_size=8)
 def test_error_rate_properties(corpus) -> None:
     links = [a for a, _, _ in corpus]
     people = [gold(sure, possible) for _, sure, possible in corpus]
-    if not sum(map(len, links)) + sum(len(one.sure) for one in people):
+    if not sum(map(len, links)) + sum(len(sentence.sure) for sentence in people):
         return
     score = alignment_score(links, people)
     assert 0.0 <= score.error_rate <= 1.0
     # with S = P it is one minus the F-score
-    plain = alignment_score(links, [gold(one.sure) for one in people])
+    plain = alignment_score(links, [gold(sentence.sure) for sentence in people])
     total = plain.precision + plain.recall
     f = 2 * plain.precision * plain.recall / total if total else 0.0
     assert plain.error_rate == pytest.approx(1 - f)
     # the gold links themselves are without error, more possible links make nothing worse
-    if any(one.sure for one in people):
-        assert alignment_score([one.sure for one in people], people).error_rate == 0.0
+    if any(sentence.sure for sentence in people):
+        assert alignment_score([sentence.sure for sentence in people], people).error_rate == 0.0
     assert score.error_rate <= plain.error_rate + 1e-12
     # swapping the languages changes nothing
     transposed = [{(t, s) for s, t in a} for a in links]
-    transposed_gold = [Gold(*(frozenset((t, s) for s, t in part) for part in one))
-                       for one in people]
+    transposed_gold = [Gold(*(frozenset((t, s) for s, t in pairs) for pairs in sentence))
+                       for sentence in people]
     assert alignment_score(transposed, transposed_gold) == score
 
 
@@ -155,5 +155,5 @@ def test_error_rate_properties(corpus) -> None:
 def test_what_is_written_can_be_read(tmp_path_factory, corpus) -> None:
     path = tmp_path_factory.getbasetemp() / "links"
     text = "".join(pharaoh_line(sorted(links)) + "\n" for links in corpus)
-    found = gold_file(path, text, sizes=[(6, 6)] * len(corpus)).gold
-    assert found == [gold(links) for links in corpus]
+    sentences = gold_file(path, text, sizes=[(6, 6)] * len(corpus)).gold
+    assert sentences == [gold(links) for links in corpus]

@@ -67,13 +67,13 @@ TABLE_3_3 = [
 def test_table_3_3(source, translation, dictionary, expected) -> None:
     """i = j - d, positions from 0: what the thesis prints after replacement."""
     words = translation.split()
-    found = resolve(words, source.split(), "posunk")
-    restored = restore(found, source.split(), dictionary)
+    resolved = resolve(words, source.split(), "posunk")
+    restored = restore(resolved, source.split(), dictionary)
     changed = {j: word for j, word in enumerate(restored) if word != words[j]}
     assert changed == expected and len(restored) == len(words)
-    assert +found.counts == {"pointed": len(expected)}
+    assert +resolved.counts == {"pointed": len(expected)}
     before = [word if symbol_of(word) is None else "<unk>" for word in words]
-    assert found.words == before
+    assert resolved.words == before
 
 
 def test_words_over_seven_away_are_unaligned() -> None:
@@ -90,8 +90,8 @@ def test_repeated_unknown_words_have_one_number() -> None:
     pair = (["u", "The", "v", "u"], ["x", "y", "x"])
     assert annotated("copyable", pair, [(3, 0), (2, 1), (0, 2)]) == (
         "<unk_1> The <unk_2> <unk_1>", "<unk_1> <unk_2> <unk_1>", {"pointed": 3})
-    found = resolve(["<unk_1>", "<unk_2>"], pair[0], "copyable", SOURCE_WORDS)
-    assert found.links == [(0, 0), (2, 1)]
+    resolved = resolve(["<unk_1>", "<unk_2>"], pair[0], "copyable", SOURCE_WORDS)
+    assert resolved.links == [(0, 0), (2, 1)]
 
 
 def test_of_several_links_the_most_probable_then_the_nearest() -> None:
@@ -108,8 +108,8 @@ def test_of_several_links_the_most_probable_then_the_nearest() -> None:
 
 def test_probabilities_are_shares_of_a_source_word_s_links() -> None:
     pairs = [(["a", "b"], ["x", "y"]), (["a"], ["x"]), (["a"], ["z"])]
-    found = link_probabilities(pairs, [[(0, 0), (1, 1)], [(0, 0)], [(0, 0)]])
-    assert found == {("a", "x"): 2 / 3, ("a", "z"): 1 / 3, ("b", "y"): 1.0}
+    probabilities = link_probabilities(pairs, [[(0, 0), (1, 1)], [(0, 0)], [(0, 0)]])
+    assert probabilities == {("a", "x"): 2 / 3, ("a", "z"): 1 / 3, ("b", "y"): 1.0}
 
 
 @pytest.mark.parametrize("word", ["<unk>", "</s>", "<unk_0>", "<unk_3>", "<p_-7>", "<p_null>",
@@ -149,12 +149,12 @@ OUTPUT = [  # method, translation, links, words before, counts
 
 @pytest.mark.parametrize(("method", "text", "links", "before", "counts"), OUTPUT)
 def test_what_models_may_write(method, text, links, before, counts) -> None:
-    found = resolve(text.split(), SOURCE, method, KNOWN)
-    assert found.links == links and found.words == before.split()
-    assert +found.counts == counts
-    restored = restore(found, SOURCE, {"u": ["two", "words"]})
+    resolved = resolve(text.split(), SOURCE, method, KNOWN)
+    assert resolved.links == links and resolved.words == before.split()
+    assert +resolved.counts == counts
+    restored = restore(resolved, SOURCE, {"u": ["two", "words"]})
     linked = {j: i for i, j in links}
-    expected = [SOURCE[linked[j]] if j in linked else word for j, word in enumerate(found.words)]
+    expected = [SOURCE[linked[j]] if j in linked else word for j, word in enumerate(resolved.words)]
     assert " ".join(restored) == " ".join(expected).replace("u", "two words").replace(
         "<two wordsnk>", "<unk>")
 
@@ -163,8 +163,8 @@ def test_what_models_may_write(method, text, links, before, counts) -> None:
     ("copyable", "<unk_1>"), ("posall", "<unk> <p_1>"), ("posunk", "<unkpos_1>"),
     ("noalign", "<unk>")])
 def test_nothing_to_point_at(method, text) -> None:
-    found = resolve(text.split(), [], method, KNOWN)
-    assert (found.words, found.links, +found.counts) == (["<unk>"], [], {"null": 1})
+    resolved = resolve(text.split(), [], method, KNOWN)
+    assert (resolved.words, resolved.links, +resolved.counts) == (["<unk>"], [], {"null": 1})
 
 
 def test_symbols_of_another_method_and_a_missing_vocabulary() -> None:
@@ -205,12 +205,12 @@ def test_restoring_annotated_references(source, target, data, source_words, targ
             nulls += 1
         else:
             expected += dictionary.get(source[i], [source[i]])
-    found = resolve(marked, source, method, source_words)
-    assert restore(found, source, dictionary) == expected
-    assert found.counts["null"] == counts["null"] + counts["far"] == nulls
-    assert found.counts["pointed"] == counts["pointed"] == \
+    resolved = resolve(marked, source, method, source_words)
+    assert restore(resolved, source, dictionary) == expected
+    assert resolved.counts["null"] == counts["null"] + counts["far"] == nulls
+    assert resolved.counts["pointed"] == counts["pointed"] == \
         sum(word not in target_words for word in target) - nulls
-    assert not found.counts["outside"] and not found.counts["stray"]
+    assert not resolved.counts["outside"] and not resolved.counts["stray"]
 
 
 @given(SENTENCE, st.sets(st.sampled_from("abcd")))
@@ -219,5 +219,5 @@ def test_references_come_back_where_each_word_is_linked_to_itself(words, known) 
     links = [(n, n) for n in range(len(words))]
     for method in METHODS:
         _, marked = annotate((words, words), links, Rules(method, known, known), Counter())
-        found = resolve(marked, words, method, known)
-        assert restore(found, words, {}) == words
+        resolved = resolve(marked, words, method, known)
+        assert restore(resolved, words, {}) == words

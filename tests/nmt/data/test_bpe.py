@@ -75,9 +75,9 @@ def test_dropout_draws_as_often_as_subword_nmt(learned) -> None:
     ours = Counter(tuple(learned.cut(word, 0.3, draw)) for _ in range(3000))
     random.seed(4)
     other = theirs(learned)
-    found = Counter(tuple(other.segment_tokens([word], dropout=0.3)) for _ in range(3000))
+    expected = Counter(tuple(other.segment_tokens([word], dropout=0.3)) for _ in range(3000))
     assert len(ours) > 5
-    assert max(abs(ours[way] - found[way]) for way in ours.keys() | found.keys()) < 150
+    assert max(abs(ours[way] - expected[way]) for way in ours.keys() | expected.keys()) < 150
 
 
 def test_pieces_join_to_their_words(learned) -> None:
@@ -153,17 +153,17 @@ def test_no_pair_to_learn() -> None:
 
 
 def test_a_vocabulary_has_the_pieces_of_its_words() -> None:
-    found = build(TOY, CODES, PieceOptions(), "source")
-    assert found.words[2:5] == ("est", "w@@", "e@@")  # 9, 9 and 8 times
-    assert found.pieces(["lowest", "low"]) == ["low@@", "est", "lo@@", "w"]
-    assert found.ids(found.pieces(["vex"])) == [0, found.ids(["e@@"])[0], 0]
+    vocabulary = build(TOY, CODES, PieceOptions(), "source")
+    assert vocabulary.words[2:5] == ("est", "w@@", "e@@")  # 9, 9 and 8 times
+    assert vocabulary.pieces(["lowest", "low"]) == ["low@@", "est", "lo@@", "w"]
+    assert vocabulary.ids(vocabulary.pieces(["vex"])) == [0, vocabulary.ids(["e@@"])[0], 0]
     side = build({word: n for word, n in TOY.items() if word != "lower"}, CODES, PieceOptions(), "")
     assert side.pieces(["lowest"]) == ["lo@@", "w@@", "est"]  # no word of this side has low@@
 
 
 def test_a_piece_below_the_threshold_is_cut_further() -> None:
-    found = build(TOY, CODES, PieceOptions(threshold=3), "source")
-    assert "low@@" not in found.words and found.pieces(["lower"])[:2] == ["lo@@", "w@@"]
+    vocabulary = build(TOY, CODES, PieceOptions(threshold=3), "source")
+    assert "low@@" not in vocabulary.words and vocabulary.pieces(["lower"])[:2] == ["lo@@", "w@@"]
     with pytest.raises(UserError) as caught:
         build(TOY, CODES, PieceOptions(threshold=99), "source")
     assert str(caught.value) == (
@@ -173,23 +173,24 @@ def test_a_piece_below_the_threshold_is_cut_further() -> None:
 
 def test_dropout_finds_no_unknown_piece() -> None:
     """The pieces of other draws are in the vocabulary, or are cut into such."""
-    found = build(TOY, CODES, PieceOptions(dropout=0.5), "source")
+    vocabulary = build(TOY, CODES, PieceOptions(dropout=0.5), "source")
     draw = Random(9).random
-    ways = {tuple(found.drawn(["widest"], 0.5, draw)) for _ in range(200)}
-    assert len(ways) > 2 and all(0 not in found.ids(way) for way in ways)
-    assert all(found.whole(way) == ["widest"] for way in ways)
+    ways = {tuple(vocabulary.drawn(["widest"], 0.5, draw)) for _ in range(200)}
+    assert len(ways) > 2 and all(0 not in vocabulary.ids(way) for way in ways)
+    assert all(vocabulary.whole(way) == ["widest"] for way in ways)
 
 
 def test_symbols_of_annotated_text_stay_whole() -> None:
-    found = build(TOY | {"<unkpos_1>": 2, "<unk>": 1}, CODES, PieceOptions(threshold=3), "target")
-    assert found.pieces(["<unkpos_1>", "<unk>"]) == ["<unkpos_1>", "<unk>"]
-    assert found.ids(["<unkpos_1>"]) != [0] and found.ids(["<unk>"]) == [0]
+    counts = TOY | {"<unkpos_1>": 2, "<unk>": 1}
+    vocabulary = build(counts, CODES, PieceOptions(threshold=3), "target")
+    assert vocabulary.pieces(["<unkpos_1>", "<unk>"]) == ["<unkpos_1>", "<unk>"]
+    assert vocabulary.ids(["<unkpos_1>"]) != [0] and vocabulary.ids(["<unk>"]) == [0]
 
 
 def test_codes_lie_beside_the_vocabulary(tmp_path) -> None:
     path = tmp_path / "source.vocab"
     build(TOY, CODES, PieceOptions(), "source").write(path)
-    found = read_vocabulary(path)
-    assert isinstance(found, PieceVocabulary) and found.codes == CODES
+    vocabulary = read_vocabulary(path)
+    assert isinstance(vocabulary, PieceVocabulary) and vocabulary.codes == CODES
     codes_of(path).unlink()
     assert type(read_vocabulary(path)) is Vocabulary

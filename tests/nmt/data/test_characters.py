@@ -100,8 +100,9 @@ def test_groups_are_by_length_and_hold_every_word_once():
     groups = by_length(words, places, False)
     assert len(groups) == GROUPS
     assert found(groups, 1) == dict(zip(((place, 0) for place in places), words, strict=True))
-    ends = [(int(one.lengths.min()), int(one.lengths.max())) for one in groups]
+    ends = [(int(group.lengths.min()), int(group.lengths.max())) for group in groups]
     assert all(low[1] <= high[0] for low, high in pairwise(ends))
-    padded = sum(one.ids.size for one in groups) / sum(int(one.lengths.sum()) for one in groups)
+    lengths = sum(int(group.lengths.sum()) for group in groups)
+    padded = sum(group.ids.size for group in groups) / lengths
     assert padded < 1.3 < len(words) * 13 / sum(len(word) + 1 for word in words)
     assert len(by_length(words[: LEAST], places[: LEAST], False)) == 1

@@ -41,9 +41,9 @@ def test_train_size_takes_the_first_pairs_that_can_be_trained_on(directory) -> N
     assert corpus.train == [(["a"], ["A"]), (["b"], ["B"]), (["d"], ["D"])]
     assert (corpus.empty, corpus.too_long) == (1, 1)
     assert len(load_corpus(config(directory, train_size=9)).train) == 4
-    one = load_corpus(config(directory, corpus="copy", train_source="train.de", train_target="",
-                             dev_source="dev.de", dev_target="", train_size=2))
-    assert one.train == [(["A"], ["A"]), (["x"], ["x"])]
+    copied = load_corpus(config(directory, corpus="copy", train_source="train.de", train_target="",
+                                dev_source="dev.de", dev_target="", train_size=2))
+    assert copied.train == [(["A"], ["A"]), (["x"], ["x"])]
     (directory / "train.de").write_text("A\nx\nB\n")
     with pytest.raises(UserError, match="parallel files differ in length"):
         load_corpus(config(directory, train_size=1))
@@ -140,8 +140,9 @@ def test_the_reverse_task() -> None:
     assert {word for x, _ in corpus.train for word in x} == {str(n) for n in range(50)}
     assert corpus.test.references[0] == " ".join(corpus.test.pairs[0][1])
     assert tokenisers(data)[0].tokenise("1 12") == ["1", "12"]
-    more = load_corpus(replace(data, train_size=3001))
-    assert more.train[:-1] == corpus.train and more.dev == corpus.dev and more.test == corpus.test
+    longer = load_corpus(replace(data, train_size=3001))
+    assert longer.train[:-1] == corpus.train
+    assert longer.dev == corpus.dev and longer.test == corpus.test
     other = load_corpus(replace(data, seed=4, test_size=0))
     assert other.train != corpus.train and other.test is None
 

@@ -17,7 +17,7 @@ def test_case(word, case) -> None:
 
 
 def test_places() -> None:
-    assert [PLACES[one] for one in places_of([0, 1, 1, 1, 2, 2])] == [
+    assert [PLACES[place] for place in places_of([0, 1, 1, 1, 2, 2])] == [
         "whole", "begin", "inside", "end", "begin", "end"]
 
 

@@ -39,29 +39,29 @@ def test_letters() -> None:
 
 @pytest.mark.parametrize("name", TOKENISERS)
 def test_decomposed_text_is_cut_as_composed_text(name) -> None:
-    one = tokeniser(name, "fr")
+    cutter = tokeniser(name, "fr")
     text = "L'élève naïf, où est-il ? Ça va, Việt Nam: Å."
     assert decomposed(text) != text
-    assert one.tokenise(decomposed(text)) == one.tokenise(text)
-    assert one.detokenise([decomposed("élève")]) == "élève"
+    assert cutter.tokenise(decomposed(text)) == cutter.tokenise(text)
+    assert cutter.detokenise([decomposed("élève")]) == "élève"
     if name != "letters":
-        assert any("élève" in token for token in one.tokenise(decomposed(text)))
+        assert any("élève" in token for token in cutter.tokenise(decomposed(text)))
 
 
 @pytest.mark.parametrize("language", TEXTS)
 @pytest.mark.parametrize("name", TOKENISERS)
 def test_no_tokeniser_parts_a_letter_from_its_marks(name, language) -> None:
     text = unicodedata.normalize("NFC", TEXTS[language])
-    one = tokeniser(name, language)
+    cutter = tokeniser(name, language)
     assert any(map(is_mark, text))
-    words = one.tokenise(text)
+    words = cutter.tokenise(text)
     assert not any(is_mark(word.lstrip("￭")[0]) for word in words)
     assert re.sub("[\u2581￭ ]", "", "".join(words)) == text.replace(" ", "")
 
 
 def test_moses_cuts_words_with_marks_as_those_without() -> None:
-    one = tokeniser("moses", "en")
-    assert one.tokenise("x\u030cy isn't \u0301 No. 7 n\u0308...\x01") == \
+    cutter = tokeniser("moses", "en")
+    assert cutter.tokenise("x\u030cy isn't \u0301 No. 7 n\u0308...\x01") == \
         ["x\u030cy", "isn", "'t", "\u0301", "No.", "7", "n\u0308", "..."]
 
 
@@ -84,7 +84,7 @@ def test_merges_join_letters_with_their_marks() -> None:
     counts = {"x\u030cy": 5, "ax\u030cy": 3, "हिन्दी": 4, "\u0301a": 3, "ab": 2}
     codes = learn(counts, 20, "merges")
     assert ("x\u030c", "y</w>") in codes.merges and ("हि", "न्") in codes.merges
-    assert not any(is_mark(part[0]) for merge in codes.merges for part in merge)
+    assert not any(is_mark(piece[0]) for merge in codes.merges for piece in merge)
     assert codes.cut("bx\u030cy") == ["b@@", "x\u030cy"]
     assert codes.cut("ox\u030c") == ["o@@", "x\u030c"]
     made = build(counts, codes, PieceOptions(), "source")
@@ -132,13 +132,13 @@ def test_a_run_translates_and_scores_decomposed_text_as_composed_text(corpus, ca
         text = (corpus / name).read_text("utf-8").replace("one", "né")
         (corpus / name).write_text(text, "utf-8")
         (corpus / f"nfd.{name}").write_text(decomposed(text), "utf-8")
-    found = []
+    outputs = []
     for start in ("", "nfd."):
         capsys.readouterr()
         for verb in ("perplexity", "evaluate"):
             assert nmt(verb, corpus / f"{start}dev.en", corpus / f"{start}dev.de",
                        "--model", corpus / "run") == 0
         out, said = capsys.readouterr()
-        found.append(out.replace(f"{start}dev", "dev"))
+        outputs.append(out.replace(f"{start}dev", "dev"))
         assert said.count("normal form C") == (4 if start else 0)
-    assert found[0] == found[1]
+    assert outputs[0] == outputs[1]

@@ -28,26 +28,26 @@ def test_the_middle_word_belongs_to_the_first_half() -> None:
     ("neighbours", ["one two three|four"], 0),
 ])
 def test_corpora_of_one_text(tmp_path, corpus, pairs, empty) -> None:
-    found = load_corpus(config(tmp_path, corpus))
+    loaded = load_corpus(config(tmp_path, corpus))
     expected = [tuple(side.split() for side in pair.split("|")) for pair in pairs]
-    assert found.train == expected and (found.empty, found.too_long) == (empty, 0)
-    assert found.test is not None and found.dev.pairs == found.test.pairs == expected
-    assert found.dev.sources == [source for source, _ in expected]
-    assert found.dev.references == [" ".join(target) for _, target in expected]
+    assert loaded.train == expected and (loaded.empty, loaded.too_long) == (empty, 0)
+    assert loaded.test is not None and loaded.dev.pairs == loaded.test.pairs == expected
+    assert loaded.dev.sources == [source for source, _ in expected]
+    assert loaded.dev.references == [" ".join(target) for _, target in expected]
 
 
 def test_lengths_are_those_of_the_pairs(tmp_path) -> None:
-    found = load_corpus(config(tmp_path, "halves", max_length=1))
-    assert (len(found.train), found.empty, found.too_long) == (1, 2, 1)
-    found = load_corpus(config(tmp_path, "copy", max_length=2, cut_long=True))
-    assert found.train[0] == (["one", "two"], ["one", "two"]) and found.too_long == 0
+    loaded = load_corpus(config(tmp_path, "halves", max_length=1))
+    assert (len(loaded.train), loaded.empty, loaded.too_long) == (1, 2, 1)
+    loaded = load_corpus(config(tmp_path, "copy", max_length=2, cut_long=True))
+    assert loaded.train[0] == (["one", "two"], ["one", "two"]) and loaded.too_long == 0
 
 
 def test_both_sides_are_words_of_the_one_language(tmp_path) -> None:
-    found = load_corpus(config(tmp_path, "copy", "l'une, deux\n", tokenise="moses",
-                               source_language="fr", target_language="en"))
-    assert found.train == [(["l'", "une", ",", "deux"],) * 2]
-    assert found.dev.references == ["l'une, deux"]
+    loaded = load_corpus(config(tmp_path, "copy", "l'une, deux\n", tokenise="moses",
+                                source_language="fr", target_language="en"))
+    assert loaded.train == [(["l'", "une", ",", "deux"],) * 2]
+    assert loaded.dev.references == ["l'une, deux"]
 
 
 @pytest.mark.parametrize(("corpus", "text", "message"), [

@@ -58,9 +58,9 @@ def test_training_says_what_to_set_once(work: Path, capsys: pytest.CaptureFixtur
     assert captured(capsys, "init", "mine.yaml", *files).err == said
     assert captured(capsys, "train", "--train", "raw.en", "tok.de", *SMALL, "--output", "b"
                     ).err.startswith("tok.de: ")
-    for more in (["--data.tokenise", "none"], ["--train", "raw.en", "raw.de"]):
-        assert not captured(capsys, "train", *files, *SMALL, *more, "--output", "/".join("cd")
-                            if len(more) == 2 else "e").err
+    for options in (["--data.tokenise", "none"], ["--train", "raw.en", "raw.de"]):
+        assert not captured(capsys, "train", *files, *SMALL, *options, "--output", "/".join("cd")
+                            if len(options) == 2 else "e").err
     write_recipe(work / "copy.yaml", {**RECIPE, "data": {
         "corpus": "copy", "train_source": "tok.en", "dev_source": "tok.en"}})
     assert captured(capsys, "train", "copy.yaml", "--output", "f").err.count("looks tokenised") == 1

@@ -45,9 +45,9 @@ def test_a_vocabulary_keeps_its_model(tmp_path: Path) -> None:
     codes = learn(COUNTS, 60, "size")
     vocabulary = build(COUNTS, codes, PieceOptions(), "source")
     vocabulary.write(tmp_path / "source.vocab")
-    found = read_vocabulary(tmp_path / "source.vocab")
-    assert isinstance(found, PieceVocabulary) and found.codes == codes
-    assert found.whole(found.pieces(TEXT[0].split(" "))) == TEXT[0].split(" ")
+    reread = read_vocabulary(tmp_path / "source.vocab")
+    assert isinstance(reread, PieceVocabulary) and reread.codes == codes
+    assert reread.whole(reread.pieces(TEXT[0].split(" "))) == TEXT[0].split(" ")
     codes_of(tmp_path / "source.vocab").write_bytes(b"\nxyz")
     with pytest.raises(UserError, match="expected merges or a model of SentencePiece, got neither"):
         read_vocabulary(tmp_path / "source.vocab")

@@ -14,7 +14,7 @@ from nmt.data.sources import as_text, joined, longest, parts, places, shortened,
 def test_words_are_joined_and_parted():
     words = joined([["a", "b"], ["c"]])
     assert words == ["a", "b", "\n", "c"] and parts(words) == [["a", "b"], ["c"]]
-    assert [words[own] for own in places(words)] == [["a", "b"], ["c"]]
+    assert [words[place] for place in places(words)] == [["a", "b"], ["c"]]
     assert longest(words) == 2 and shortened(words, 1) == ["a", "\n", "c"]
     assert joined([["a"], []]) == [] and parts(["a"]) == [["a"]] and shortened([], 3) == []
 

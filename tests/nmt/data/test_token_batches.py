@@ -17,14 +17,14 @@ STEPS = np.maximum(LENGTHS[:, 0], LENGTHS[:, 1] + 1)
 def test_every_sentence_is_in_one_batch_that_is_as_large_as_it_may_be(tokens, pool):
     batches = token_batches(LENGTHS, tokens, np.random.default_rng(2), pool)
     assert sorted(np.concatenate(batches)) == list(range(400))
-    assert max(len(own) * STEPS[own].max() for own in batches) <= tokens
+    assert max(len(batch) * STEPS[batch].max() for batch in batches) <= tokens
     if tokens == 100:
-        padded = sum(len(own) * STEPS[own].max() for own in batches)
+        padded = sum(len(batch) * STEPS[batch].max() for batch in batches)
         assert padded < 1.1 * STEPS.sum() and padded > 0.7 * tokens * len(batches)
 
 
 def test_the_order_is_the_generator_s():
-    first, again, other = ([own.tolist() for own in token_batches(
+    first, again, other = ([batch.tolist() for batch in token_batches(
         LENGTHS, 100, np.random.default_rng(seed), 4)] for seed in (1, 1, 2))
     assert first == again != other
 

@@ -106,8 +106,8 @@ def test_a_rebuilt_tree_is_read_again(tmp_path_factory, symbols) -> None:
     assert tree is not None and rebuild(symbols, [*words, "more"]) is None
     path = tmp_path_factory.mktemp("trees") / "one.ptb"
     path.write_text(bracketed(tree), "utf-8")
-    found = read_trees(path) if words else [Tree([], [], [])]
-    assert [one.symbols for one in found] == [tree.symbols]
+    trees = read_trees(path) if words else [Tree([], [], [])]
+    assert [reread.symbols for reread in trees] == [tree.symbols]
 
 
 def test_depth_is_no_matter(tmp_path) -> None:
@@ -127,17 +127,17 @@ def test_spans() -> None:
 
 def test_documents_are_split_the_same_way_in_any_order() -> None:
     paths = [Path(f"/t/{n:02}") for n in range(1, 24)]
-    found = split(reversed(paths))
-    assert [path.name for path in found.dev] == ["05", "15"]
-    assert [path.name for path in found.test] == ["10", "20"]
-    assert sorted([*found.train, *found.dev, *found.test]) == paths
-    assert found.train == sorted(found.train)
+    documents = split(reversed(paths))
+    assert [path.name for path in documents.dev] == ["05", "15"]
+    assert [path.name for path in documents.test] == ["10", "20"]
+    assert sorted([*documents.train, *documents.dev, *documents.test]) == paths
+    assert documents.train == sorted(documents.train)
 
 
 def test_documents_that_are_named_are_not_trained_on() -> None:
     paths = [Path(f"/t/{name}") for name in "abc"]
-    found = split(paths, dev=[Path("/t/x/../b")], test=[Path("/t/d")])
-    assert found == ([paths[0], paths[2]], [paths[1]], [Path("/t/d")])
+    documents = split(paths, dev=[Path("/t/x/../b")], test=[Path("/t/d")])
+    assert documents == ([paths[0], paths[2]], [paths[1]], [Path("/t/d")])
 
 
 @pytest.mark.parametrize(("names", "dev", "test", "message"), [
@@ -148,4 +148,4 @@ def test_documents_that_are_named_are_not_trained_on() -> None:
 ])
 def test_splits_that_cannot_be(names, dev, test, message) -> None:
     with pytest.raises(UserError, match=message):
-        split(*([Path(f"/t/{name}") for name in part] for part in (names, dev, test)))
+        split(*([Path(f"/t/{name}") for name in group] for group in (names, dev, test)))

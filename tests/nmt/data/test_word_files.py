@@ -61,8 +61,8 @@ VECTORS = "the 1 2.5 -3e-1\nof 4 5 6 \n. . . 7 8 9\nthe 0 0 0\nrare 1 1 1\n"
 @pytest.mark.parametrize("text", [VECTORS, "5 3\n" + VECTORS])
 def test_vectors_of_word2vec_and_glove(text: str, tmp_path: Path) -> None:
     (tmp_path / "vectors").write_text(text)
-    found = read_vectors(tmp_path / "vectors", {"the", "of", ". . .", "other"}, 3)
-    assert {word: vector.tolist() for word, vector in found.items()} == {
+    vectors = read_vectors(tmp_path / "vectors", {"the", "of", ". . .", "other"}, 3)
+    assert {word: vector.tolist() for word, vector in vectors.items()} == {
         "the": [1.0, 2.5, np.float32(-0.3)], "of": [4, 5, 6], ". . .": [7, 8, 9]}
 
 
@@ -93,8 +93,8 @@ def test_a_run_with_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     vectors = {word: np.full(8, i, np.float32) for i, word in enumerate([*SOURCE[:3], "more"], 1)}
     lines = [" ".join([word, *map(str, vector)]) for word, vector in vectors.items()]
     Path("vectors").write_text("4 8\n" + "\n".join(lines) + "\n")
-    own = {"source_vocabulary": "theirs", "target_vocabulary": "target"}
-    write_recipe(tmp_path / "r.yaml", data=own, train={"learning_rate": 1e-9})
+    vocabularies = {"source_vocabulary": "theirs", "target_vocabulary": "target"}
+    write_recipe(tmp_path / "r.yaml", data=vocabularies, train={"learning_rate": 1e-9})
     command = ["train", "r.yaml", "--init-embeddings", "source", "vectors"]
     said = captured(capsys, *command, "--output", "m").out
     assert "init: encoder.W_e: 3 of 7 words have a vector of vectors (42.9 %)\n" in said
@@ -108,13 +108,13 @@ def test_a_run_with_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert json.loads(Path("m/init.json").read_text())["embeddings"]["encoder.W_e"]["taken"] == 3
     assert nmt("train", "--resume", "m", "--train.epochs", 3) == 0
     Path("alien").write_text("alien\n")
-    for more, said in (
+    for options, said in (
             (["--init-embeddings", "source", "vectors"], "source or target, each once, got source"),
             (["--init-embeddings", "middle", "x"], "expected source or target, each once, got mid"),
             (["--model.embedding_size", 4], "vectors:2: expected a word and 4 numbers"),
             (["--data.source_vocabulary", "alien"], "alien: expected words of the training text"),
             (["--data.max_vocabulary", 9], "max_vocabulary: expected none where")):
-        assert said in complaint(capsys, *command, "--output", "n", *more)
+        assert said in complaint(capsys, *command, "--output", "n", *options)
     assert "with --resume" in complaint(capsys, "train", "--resume", "m", *command[2:])
     Path("vectors").write_text("alien 1 2 3 4 5 6 7 8\n")
     assert "expected vectors of the source's words, got none" in complaint(

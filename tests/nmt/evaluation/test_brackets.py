@@ -42,17 +42,17 @@ def test_by_hand(written, counts) -> None:
 
 
 def test_sums_and_percentages() -> None:
-    found = total([Brackets(1, 0, 0, 2, 3, 5), Brackets(1, 0, 1, 1, 1, 1), Brackets(1, 1, gold=4)])
-    assert found == (3, 1, 1, 3, 4, 10)
-    assert found.precision == 75.0 and found.recall == 30.0
-    assert found.f1 == pytest.approx(2 * 75 * 30 / (75 + 30))
+    summed = total([Brackets(1, 0, 0, 2, 3, 5), Brackets(1, 0, 1, 1, 1, 1), Brackets(1, 1, gold=4)])
+    assert summed == (3, 1, 1, 3, 4, 10)
+    assert summed.precision == 75.0 and summed.recall == 30.0
+    assert summed.f1 == pytest.approx(2 * 75 * 30 / (75 + 30))
     assert (total([]).precision, total([]).recall, total([]).f1) == (0.0, 0.0, 0.0)
 
 
 def test_by_length() -> None:
     parts = [Brackets(1, 0, 0, 1, 2, 2), Brackets(1, 1, 0, 0, 0, 4), Brackets(1, 0, 0, 3, 3, 3)]
-    found = f1_by_length(parts, [1, 2, 30], edges=(2, 10))
-    assert [(one.label, one.sentences, one.words, one.f1) for one in found] == [
+    rows = f1_by_length(parts, [1, 2, 30], edges=(2, 10))
+    assert [(row.label, row.sentences, row.words, row.f1) for row in rows] == [
         ("1-2", 2, 3, 25.0), ("3-10", 0, 0, None), ("11+", 1, 30, 100.0)]
 
 

@@ -58,8 +58,8 @@ def test_perplexity_of_words_and_positions() -> None:
     forced = [Translation(["a", "<p_0>", "b", "<p_null>"], 0.0, 0.0, None, steps=steps),
               Translation(["c"], 0.0, 0.0, None, steps=np.log([0.5, 0.25])),
               Translation([], 0.0, 0.0, None)]
-    found = perplexities_by_class(forced)
+    perplexities = perplexities_by_class(forced)
     nats = -math.log(0.5 * 0.25 * 0.125 * 0.5 * 0.25)
-    assert found == {"words": (pytest.approx(math.exp(nats / 5)), 5),
-                     "positions": (pytest.approx(math.exp(-math.log(0.1 * 0.2) / 2)), 2)}
+    assert perplexities == {"words": (pytest.approx(math.exp(nats / 5)), 5),
+                            "positions": (pytest.approx(math.exp(-math.log(0.1 * 0.2) / 2)), 2)}
     assert list(perplexities_by_class(forced[1:])) == ["words"]

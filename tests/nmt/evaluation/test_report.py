@@ -33,20 +33,20 @@ def cells_of(text: str) -> list[list[str]]:
 
 
 def test_a_few_systems_are_columns_with_a_dash_for_what_they_lack() -> None:
-    found = {label: cells for label, *cells in cells_of(as_text(THREE))}
-    assert found["base"] == ["general", "ensemble, logs"]
-    assert found["checkpoint (epochs)"] == ["best (8)", "last (7)", "best"]
-    assert found["BLEU"] == ["21.07", "36.75", "36.75"]
-    assert found["chrF"] == ["45.00"] * 3 and found["chrF3"] == ["43.50"] * 3
-    assert found["BLEU, unk replaced (predicted)"] == ["-", "37.06", "37.06"]
-    assert found["AER (predicted)"] == ["-", "0.500", "0.500"]
-    assert found["AER (read)"] == ["-", "0.833", "0.833"]
-    assert found["BLEU, sentences without unknown words"] == ["24.50", "40.25", "-"]
-    assert found["number of them"] == ["3", "2", "0"]
-    assert found["BLEU, 1-10 words (n=3)"] == ["19.50"] * 3
-    assert found["BLEU, 11+ words (n=0)"] == ["-"] * 3
-    assert found["words translated a second"] == ["50"] * 3
-    assert found["training, target tokens/s of CPU time"] == ["2000", "-", "-"]
+    rows = {label: cells for label, *cells in cells_of(as_text(THREE))}
+    assert rows["base"] == ["general", "ensemble, logs"]
+    assert rows["checkpoint (epochs)"] == ["best (8)", "last (7)", "best"]
+    assert rows["BLEU"] == ["21.07", "36.75", "36.75"]
+    assert rows["chrF"] == ["45.00"] * 3 and rows["chrF3"] == ["43.50"] * 3
+    assert rows["BLEU, unk replaced (predicted)"] == ["-", "37.06", "37.06"]
+    assert rows["AER (predicted)"] == ["-", "0.500", "0.500"]
+    assert rows["AER (read)"] == ["-", "0.833", "0.833"]
+    assert rows["BLEU, sentences without unknown words"] == ["24.50", "40.25", "-"]
+    assert rows["number of them"] == ["3", "2", "0"]
+    assert rows["BLEU, 1-10 words (n=3)"] == ["19.50"] * 3
+    assert rows["BLEU, 11+ words (n=0)"] == ["-"] * 3
+    assert rows["words translated a second"] == ["50"] * 3
+    assert rows["training, target tokens/s of CPU time"] == ["2000", "-", "-"]
     assert as_text(THREE).endswith("\n\nBLEU tok:13a\nchrF nc:6\nchrF3 nc:6")
 
 
@@ -58,17 +58,17 @@ def test_what_nobody_was_asked_has_no_row() -> None:
 @pytest.mark.parametrize("count", [COLUMNS, COLUMNS + 1])
 def test_many_systems_are_rows_with_the_same_answers(count) -> None:
     """A table for each kind of question, cell by cell what the columns would say."""
-    systems = [replace(one, subject=replace(one.subject, name=f"{one.subject.name}-{i}"))
-               for i, one in enumerate((THREE * 2)[:count])]
+    systems = [replace(system, subject=replace(system.subject, name=f"{system.subject.name}-{i}"))
+               for i, system in enumerate((THREE * 2)[:count])]
     shown = as_text(systems)
-    names = [one.subject.name for one in systems]
+    names = [system.subject.name for system in systems]
     assert (cells_of(shown)[0] == names) == (count == COLUMNS)
     if count == COLUMNS:
         return
-    for one, name in zip(systems, names, strict=True):
-        _, *columns = cells_of(as_text([one, *THREE]))
-        own = [cells for first, *cells in cells_of(shown) if first == name]
-        assert [len(cells) for cells in own] == [6, 6, 6, 2, 2]
-        assert [*chain(*own)] == [cells[1] for cells in columns if len(cells) == 5]
+    for system, name in zip(systems, names, strict=True):
+        _, *columns = cells_of(as_text([system, *THREE]))
+        rows = [cells for first, *cells in cells_of(shown) if first == name]
+        assert [len(cells) for cells in rows] == [6, 6, 6, 2, 2]
+        assert [*chain(*rows)] == [cells[1] for cells in columns if len(cells) == 5]
     assert shown.endswith("\n\nBLEU tok:13a\nchrF nc:6\nchrF3 nc:6")
     assert max(map(len, shown.split("\n"))) < 130 and "words (n=3)" in shown

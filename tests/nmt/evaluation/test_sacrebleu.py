@@ -70,12 +70,12 @@ def theirs(files: Path) -> list[Any]:
     """What sacrebleu's command prints for each of the COMMANDS."""
     made = subprocess.run([sys.executable, "-c", RUN, json.dumps(COMMANDS)], cwd=files, check=True,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
-    found, decoder = [], json.JSONDecoder()
+    values, decoder = [], json.JSONDecoder()
     while made.strip():
         value, end = decoder.raw_decode(made := made.lstrip())
-        found.append(value)
+        values.append(value)
         made = made[end:]
-    return found
+    return values
 
 
 @pytest.mark.parametrize("k", range(len(CASES)), ids=lambda k: " ".join(COMMANDS[k][:-2]))
@@ -85,8 +85,8 @@ def test_scores_are_sacrebleus(files, theirs, monkeypatch, capsys, k) -> None:
     ours = lines_of(capsys, "score", hypotheses, *references, "--metrics", "bleu", "chrf", "ter",
                     "--tokenize", tokenize, *["--lowercase"] * lower)
     names = {"BLEU": "BLEU", "chrF2": "chrF", "TER": "TER"}
-    assert ours == [f"{names[one['name']]} {one['score']:.2f} ({one['signature']})"
-                    for one in theirs[k]]
+    assert ours == [f"{names[result['name']]} {result['score']:.2f} ({result['signature']})"
+                    for result in theirs[k]]
 
 
 @pytest.mark.parametrize("test", PAIRED)

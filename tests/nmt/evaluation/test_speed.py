@@ -14,15 +14,15 @@ def log(directory, *records):
     return read_speed(directory)
 
 
-def stretch(tokens, rate, **more):
-    return {"target_tokens": tokens, "target_tokens_per_second": rate, **more}
+def stretch(tokens, rate, **fields):
+    return {"target_tokens": tokens, "target_tokens_per_second": rate, **fields}
 
 
 def test_cpu_time_takes_all_stretches(tmp_path) -> None:
     """700 tokens in 3.5 s of CPU time, whatever the clock says; other records do not count."""
-    found = log(tmp_path, stretch(100, 1.0, cpu_seconds=0.5), {"event": "epoch", "loss": 2.0},
+    speed = log(tmp_path, stretch(100, 1.0, cpu_seconds=0.5), {"event": "epoch", "loss": 2.0},
                 stretch(600, 900.0, cpu_seconds=3.5))
-    assert found == TrainingSpeed(200.0, 900.0)
+    assert speed == TrainingSpeed(200.0, 900.0)
 
 
 def test_the_fastest_quarter(tmp_path) -> None:
@@ -34,14 +34,14 @@ def test_the_fastest_quarter(tmp_path) -> None:
 
 
 def test_a_run_that_went_on_with_cpu_time_counts_from_there(tmp_path) -> None:
-    found = log(tmp_path, {"target_tokens_per_second": 50.0}, stretch(100, 40.0, cpu_seconds=2.0),
+    speed = log(tmp_path, {"target_tokens_per_second": 50.0}, stretch(100, 40.0, cpu_seconds=2.0),
                 stretch(60, 30.0, cpu_seconds=4.0))
-    assert found == TrainingSpeed(40.0, 50.0)
+    assert speed == TrainingSpeed(40.0, 50.0)
 
 
 def test_on_a_gpu_cpu_time_says_nothing(tmp_path) -> None:
-    found = log(tmp_path, stretch(100, 40.0, cpu_seconds=2.0, pool_used_bytes=9))
-    assert found == TrainingSpeed(None, 40.0)
+    speed = log(tmp_path, stretch(100, 40.0, cpu_seconds=2.0, pool_used_bytes=9))
+    assert speed == TrainingSpeed(None, 40.0)
 
 
 def test_logs_without_a_stretch(tmp_path) -> None:

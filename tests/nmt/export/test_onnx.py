@@ -52,13 +52,15 @@ class Engine:
 
     def encode(self, source: np.ndarray, lengths: np.ndarray) -> dict[str, np.ndarray]:
         """The first state."""
-        found = self.encoder.run(None, {"source": source, "lengths": lengths.astype(np.int32)})
-        return dict(zip([one.name for one in self.encoder.get_outputs()], found, strict=True))
+        arrays = self.encoder.run(None, {"source": source, "lengths": lengths.astype(np.int32)})
+        names = [output.name for output in self.encoder.get_outputs()]
+        return dict(zip(names, arrays, strict=True))
 
     def step(self, tokens: np.ndarray, state: dict[str, np.ndarray]):
         """Logits and the state after a word; and the alignment, if there is one."""
-        found = self.decoder.run(None, {"tokens": tokens, **state})
-        values = dict(zip([one.name for one in self.decoder.get_outputs()], found, strict=True))
+        arrays = self.decoder.run(None, {"tokens": tokens, **state})
+        names = [output.name for output in self.decoder.get_outputs()]
+        values = dict(zip(names, arrays, strict=True))
         after = {name: values.get(f"next_{name}", old) for name, old in state.items()}
         return values["logits"], after, values.get("alignment")
 
@@ -90,10 +92,10 @@ def case(request, tmp_path):
 
 def written(sentences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     """Ids (S, B) in written order, padded, and lengths."""
-    lengths = np.array([len(one) for one in sentences])
+    lengths = np.array([len(sentence) for sentence in sentences])
     ids = np.zeros((lengths.max(), len(sentences)), np.int64)
-    for column, one in enumerate(sentences):
-        ids[:len(one), column] = one
+    for column, sentence in enumerate(sentences):
+        ids[:len(sentence), column] = sentence
     return ids, lengths
 
 
@@ -117,14 +119,15 @@ def test_greedy_words_are_ours(case) -> None:
     """The same words to the end marker, or to the limit."""
     system, sources, sentences, engine = case
     options = SearchOptions(length_factor=1e-3, minimum_steps=STEPS)
-    found = [one.tokens for one in greedy(system.model, system.parameters, sources, options)]
+    ours = [translation.tokens for translation in greedy(
+        system.model, system.parameters, sources, options)]
     state, tokens, words = engine.encode(*written(sentences)), np.full(len(sentences), END), []
     for _ in range(STEPS):
         logits, state, _ = engine.step(tokens, state)
         tokens = logits.argmax(axis=1)
         words.append(tokens)
     columns = np.array(words).T.tolist()
-    assert found == [one[:one.index(END)] if END in one else one for one in columns]
+    assert ours == [column[:column.index(END)] if END in column else column for column in columns]
 
 
 @pytest.mark.parametrize("run", REFUSED)

@@ -57,8 +57,8 @@ def test_the_loss_is_of_words_and_alpha_times_of_characters():
     reading, parameters = model_of(target_characters=False)
     J_w = reading.loss(parameters, batch_of())[0]
     for alpha in (1.0, 0.25):
-        model, own = model_of(alpha=alpha)
-        loss, cache = model.loss({**own, **parameters}, batch_of())
+        model, drawn = model_of(alpha=alpha)
+        loss, cache = model.loss({**drawn, **parameters}, batch_of())
         assert cache.losses.words == J_w and cache.losses.characters > 0
         assert loss == J_w + alpha * cache.losses.characters
         assert cache.losses == Losses(J_w, cache.losses.characters)
@@ -66,15 +66,15 @@ def test_the_loss_is_of_words_and_alpha_times_of_characters():
 
 def test_alpha_scales_what_reaches_the_words():
     """The gradient is linear in alpha, of the speller's weights and of all others."""
-    found = {}
+    gradients = {}
     for alpha in (0.5, 1.0, 2.0):
         model, parameters = model_of(alpha=alpha)
-        found[alpha] = passes(model, parameters, batch_of())[2]
+        gradients[alpha] = passes(model, parameters, batch_of())[2]
     for name in parameters:
-        np.testing.assert_allclose(found[2.0][name] - found[1.0][name],
-                                   2 * (found[1.0][name] - found[0.5][name]), atol=1e-13)
-        assert np.abs(found[1.0][name]).max() > 0
-        scaled = np.abs(found[2.0][name] - found[1.0][name]).max() > 1e-9
+        np.testing.assert_allclose(gradients[2.0][name] - gradients[1.0][name],
+                                   2 * (gradients[1.0][name] - gradients[0.5][name]), atol=1e-13)
+        assert np.abs(gradients[1.0][name]).max() > 0
+        scaled = np.abs(gradients[2.0][name] - gradients[1.0][name]).max() > 1e-9
         assert scaled or name == "output.W_hy", name       # that reads h~, and J_c does not
 
 
@@ -123,9 +123,9 @@ def test_groups_change_nothing_but_the_order_of_sums(options):
     batch = batch_of()
     (group,) = batch.target.characters
     cut = [np.array([0, 2]), np.array([1])]
-    parts = tuple(group._replace(ids=group.ids[: group.lengths[own].max(), own],
-                                 lengths=group.lengths[own], places=group.places[own],
-                                 words=np.arange(len(own))) for own in cut)
+    parts = tuple(group._replace(ids=group.ids[: group.lengths[columns].max(), columns],
+                                 lengths=group.lengths[columns], places=group.places[columns],
+                                 words=np.arange(len(columns))) for columns in cut)
     apart = replace(batch, target=replace(batch.target, characters=parts))
     loss, _, gradients = passes(model, parameters, batch)
     other, _, theirs = passes(model, parameters, apart)
@@ -144,9 +144,9 @@ def test_search_spells_from_the_states_that_training_has(path, feeding):
     words = [word for sentence in RARE[1] for word in sentence]
     nats = 0.0
     for n, word in enumerate(words):
-        own = speller.select(state, np.array([n]), np.array([n]))
+        word_state = speller.select(state, np.array([n]), np.array([n]))
         for read, next_one in zip((1, *word), (*word, 1), strict=True):
-            logits, own, _ = speller.step(parameters, own, np.array([read]))
+            logits, word_state, _ = speller.step(parameters, word_state, np.array([read]))
             nats += np.log(np.exp(logits[0]).sum()) - logits[0, next_one]
     assert nats == pytest.approx(float(model.loss(parameters, batch)[1].losses.characters))
     assert len(speller.encode(parameters, (), 5)[0][0]) == 5

@@ -19,12 +19,12 @@ def test_two_biases_are_one():
     biases = {"b_o": draw(rng, (5, 1)), "b_l": draw(rng, (5, 1))}
 
     def derivative(name, k):
-        moved = {one: b + 1j * step * (one == name) * np.eye(5)[:, [k]]
-                 for one, b in biases.items()}
+        moved = {bias: b + 1j * step * (bias == name) * np.eye(5)[:, [k]]
+                 for bias, b in biases.items()}
         return predict_both(1, h, h_l, W_o, W_l, moved["b_o"] + moved["b_l"])[0].imag / step
 
-    found = [[derivative(name, k) for k in range(5)] for name in biases]
-    assert found[0] == found[1] and np.abs(found[0]).min() > 0
+    derivatives = [[derivative(name, k) for k in range(5)] for name in biases]
+    assert derivatives[0] == derivatives[1] and np.abs(derivatives[0]).min() > 0
 
 
 def test_one_word_attended_to_is_that_word_s_own_vector():

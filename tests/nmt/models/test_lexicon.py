@@ -83,11 +83,11 @@ def test_the_bias_is_the_logarithm_up_to_one_number():
     rng = np.random.default_rng(3)
     lexicon, a, logits = draw_lexicon(rng, 6), rng.dirichlet(np.ones(2), 2), draw(rng, (2, 6))
     (side,) = make_sources([[2, 5]], False)
-    entries, found = batch_entries(lexicon, side, False, np.dtype("float64")), logits.copy()
-    lexicon_step(found, a, entries, 1e-3)
+    entries, biased = batch_entries(lexicon, side, False, np.dtype("float64")), logits.copy()
+    lexicon_step(biased, a, entries, 1e-3)
     dense = np.zeros((2, 6))
     np.add.at(dense, (slice(None), entries.words[0]), entries.p[0])
-    shift = found - logits - np.log(a @ dense + 1e-3)
+    shift = biased - logits - np.log(a @ dense + 1e-3)
     np.testing.assert_allclose(shift, -np.log(1e-3), rtol=1e-12)
 
 
@@ -98,10 +98,10 @@ def test_search_says_what_the_loss_says():
     model = Translator(config, 9, 9, True, lexicon=draw_lexicon(rng, 9))
     parameters = {name: draw(rng, weight.shape) for name, weight in model.weights().items()}
     pairs = [([2, 3, 4], [5, 6]), ([5], [7, 7, 2]), ([6, 7, 8, 2], [3])]
-    found = force_decode(model, parameters, make_batch(pairs, range(3), True))
-    for pair, one in zip(pairs, found, strict=True):
+    forced = force_decode(model, parameters, make_batch(pairs, range(3), True))
+    for pair, translation in zip(pairs, forced, strict=True):
         loss, _ = model.loss(parameters, make_batch([pair], [0], True))
-        assert -float(loss) == pytest.approx(one.log_probability, rel=1e-12)
+        assert -float(loss) == pytest.approx(translation.log_probability, rel=1e-12)
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -75,10 +75,10 @@ def test_what_is_no_configuration_is_refused(config):
 def test_tables_are_as_large_as_the_vocabularies(name):
     """Axes that count words: the source's 7 are the encoder's, the target's 8 everything else's."""
     model, _, _ = make(name)
-    found = {weight: axis.size for weight, declared in model.weights().items()
+    sizes = {weight: axis.size for weight, declared in model.weights().items()
              for axis in declared.axes if axis.name in ("word", "feature")}
-    assert len(found) >= 2 + MODELS[name].sources
-    for weight, size in found.items():
+    assert len(sizes) >= 2 + MODELS[name].sources
+    for weight, size in sizes.items():
         assert size == (7 if "encoder." in weight else 8), weight
 
 

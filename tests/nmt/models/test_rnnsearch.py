@@ -28,19 +28,19 @@ def make(**options):
 
 def as_printed(parameters):
     """The derivation's matrices: blocks of rows are gates, blocks of columns what they multiply."""
-    found = {}
+    printed = {}
     for name, array in parameters.items():
         prefix, kind = name.rsplit(".", 1)
         if not prefix.startswith(("encoder.0", "decoder.0")):
-            found[name] = array
+            printed[name] = array
             continue
         decoder = prefix.startswith("decoder")
         letters, edges = ("WCU", [E, E + 2 * H]) if decoder else ("WU", [E])
         for gate, rows in zip(GATES, np.split(array, 3), strict=True):
-            parts = [("b", rows)] if kind == "b" else zip(
+            blocks = [("b", rows)] if kind == "b" else zip(
                 letters, np.split(rows, edges, axis=1), strict=True)
-            found |= {f"{prefix}.{letter}{SUFFIX[gate]}": part for letter, part in parts}
-    return found
+            printed |= {f"{prefix}.{letter}{SUFFIX[gate]}": block for letter, block in blocks}
+    return printed
 
 
 @pytest.mark.parametrize("deep_state, query, biases", [
@@ -59,10 +59,10 @@ def test_loss_and_gradients_are_those_of_the_derivation(deep_state, query, biase
             sums[name] = sums.get(name, 0.0) + d
         total += J
     assert_close(loss, total)
-    found = as_printed(gradients)
-    assert found.keys() == sums.keys()
+    actual = as_printed(gradients)
+    assert actual.keys() == sums.keys()
     for name, expected in sums.items():
-        assert_close(found[name], expected)
+        assert_close(actual[name], expected)
 
 
 @pytest.mark.parametrize("context, unit, layer", list(product(CONTEXTS, UNITS, LAYERS)))
@@ -72,8 +72,8 @@ def test_a_batch_is_the_sum_of_its_sentences(context, unit, layer):
     gradients = model.backward(cache)
     total, sums = 0.0, dict.fromkeys(gradients, 0.0)
     for i in range(len(PAIRS)):
-        one, cache = model.loss(parameters, make_batch(PAIRS, [i], False))
-        total += one
+        alone, cache = model.loss(parameters, make_batch(PAIRS, [i], False))
+        total += alone
         sums = {name: sums[name] + dense(d) for name, d in model.backward(cache).items()}
     assert_close(loss, total)
     for name, d in gradients.items():
@@ -92,9 +92,9 @@ def test_the_context_of_rnnencdec_is_the_last_state():
     model, parameters = make(context="last")
     parameters["encoder.0.W"] *= 0.0
     parameters["encoder.0.b"] *= 0.0
-    one, other = (model.loss(parameters, make_batch([(x, [3])], [0], False))[0]
-                  for x in ([2, 3], [4, 5, 2]))
-    assert one == other
+    shorter, longer = (model.loss(parameters, make_batch([(x, [3])], [0], False))[0]
+                       for x in ([2, 3], [4, 5, 2]))
+    assert shorter == longer
 
 
 def test_maxout():
@@ -106,16 +106,16 @@ def test_maxout():
 
 def test_initial_parameters_are_those_of_appendix_b():
     model = RNNSearch(RNNSearchConfig(hidden_size=40, embedding_size=30, layer_size=20), 50, 60)
-    found = model.initial_parameters(np.random.default_rng(1), "float64")
+    parameters = model.initial_parameters(np.random.default_rng(1), "float64")
     for name in ("encoder.0.forward.W", "encoder.0.backward.W", "decoder.0.W"):
-        for block in found[name][:, -40:].reshape(3, 40, 40):
+        for block in parameters[name][:, -40:].reshape(3, 40, 40):
             np.testing.assert_allclose(block @ block.T, np.eye(40), atol=1e-13)
-        assert 0.9 < found[name][:, :-40].std() / 0.01 < 1.1
+        assert 0.9 < parameters[name][:, :-40].std() / 0.01 < 1.1
     for name in ("attention.W_a", "attention.U_a"):
-        assert 0.9 < found[name].std() / 0.001 < 1.1
-    for name, array in found.items():
+        assert 0.9 < parameters[name].std() / 0.001 < 1.1
+    for name, array in parameters.items():
         assert array.ndim == 2 or not array.any(), name
-    assert 0.9 < found["output.W_o"].std() / 0.01 < 1.1
+    assert 0.9 < parameters["output.W_o"].std() / 0.01 < 1.1
 
 
 @pytest.mark.parametrize("field, value", [

@@ -54,11 +54,11 @@ def test_the_model_is_the_derivation(norm, placed):
     """Its loss and every gradient: the sums of those of each sentence by itself."""
     model, parameters = make(norm=norm, pre_norm=placed == "pre")
     loss, cache = model.loss(parameters, make_batch(PAIRS, range(3), False))
-    found = [(*pair, transformer_forward(parameters, *pair, shape=Shape(3, norm, placed)))
-             for pair in PAIRS]
-    assert_close(loss, np.asarray(sum(J for *_, (J, _) in found)))
+    expected = [(*pair, transformer_forward(parameters, *pair, shape=Shape(3, norm, placed)))
+                for pair in PAIRS]
+    assert_close(loss, np.asarray(sum(J for *_, (J, _) in expected)))
     assert_same_gradients(model.backward(cache), total(
-        transformer_backward(parameters, x, y, trace) for x, y, (_, trace) in found), 1e-10)
+        transformer_backward(parameters, x, y, trace) for x, y, (_, trace) in expected), 1e-10)
 
 
 @pytest.mark.parametrize("options", [{}, {"norm": "scale", "pre_norm": False,
@@ -71,12 +71,12 @@ def test_twenty_updates_are_those_of_pytorch(options):
     model, parameters = make(**options)
     batch = make_batch(PAIRS, range(3), False)
     theirs = {name: torch.tensor(value, requires_grad=True) for name, value in parameters.items()}
-    tokens, own, adam = int(batch.target.lengths.sum()), Adam(0.01), torch.optim.Adam(
+    tokens, our_adam, adam = int(batch.target.lengths.sum()), Adam(0.01), torch.optim.Adam(
         theirs.values(), 0.01)
     for _ in range(20):
         loss, cache = model.loss(parameters, batch)
         gradients = model.backward(cache)
-        own.update(parameters, gradients, gradient_scale(gradients, tokens, 1.0)[0])
+        our_adam.update(parameters, gradients, gradient_scale(gradients, tokens, 1.0)[0])
         adam.zero_grad()
         expected = transformer.loss(model.config, theirs, batch)
         (expected / tokens).backward()
@@ -99,8 +99,8 @@ def test_hypotheses_are_what_they_would_be_alone():
     logits, _, alignment = model.step(parameters, state, np.array([4, 4, 5, 5]))
     words = [(0, (1, 3, 4)), (0, (1, 2, 4)), (2, (1, 4, 5)), (2, (1, 5, 5))]
     for row, (sentence, tokens) in enumerate(words):
-        own = make_batch(PAIRS, [sentence], False).sources
-        alone = model.encode(parameters, own, 1)
+        source = make_batch(PAIRS, [sentence], False).sources
+        alone = model.encode(parameters, source, 1)
         for token in tokens:
             expected, alone, a = model.step(parameters, alone, np.array([token]))
         np.testing.assert_allclose(logits[row], expected[0], rtol=1e-12, atol=1e-13)
@@ -120,7 +120,7 @@ def test_the_future_is_not_seen():
     model, parameters = make()
     long = make_batch([([2, 3], [3, 2, 4, 5, 5])], [0], False)
     other = make_batch([([2, 3], [3, 2, 4, 2, 3])], [0], False)
-    h = [model.loss(parameters, one)[1].output.prediction.h for one in (long, other)]
+    h = [model.loss(parameters, batch)[1].output.prediction.h for batch in (long, other)]
     np.testing.assert_array_equal(h[0][:4], h[1][:4])
     assert np.abs(h[0][4:] - h[1][4:]).max() > 1e-3
 

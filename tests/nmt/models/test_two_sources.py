@@ -52,39 +52,40 @@ def test_forced_steps_have_the_loss_and_alignments_of_both(options):
     model, parameters = make(**options)
     batch = make_batch(PAIRS, range(3), True)
     forced = force_decode(model, parameters, batch)
-    assert_close(model.loss(parameters, batch)[0], -sum(one.log_probability for one in forced))
-    for one, width, ((first, _), _) in zip(forced, COLUMNS, PAIRS, strict=True):
+    assert_close(model.loss(parameters, batch)[0],
+                 -sum(translation.log_probability for translation in forced))
+    for translation, width, ((first, _), _) in zip(forced, COLUMNS, PAIRS, strict=True):
         if options.get("attention") == "none":
-            assert one.alignment is None
+            assert translation.alignment is None
             continue
-        assert one.alignment.shape == (len(one.tokens) + 1, width)
-        assert not one.alignment[:, len(first)].any()
+        assert translation.alignment.shape == (len(translation.tokens) + 1, width)
+        assert not translation.alignment[:, len(first)].any()
         if "attention" not in options:  # local-p does not sum to one
-            np.testing.assert_allclose(one.alignment.sum(axis=1), 2.0, rtol=1e-12)
+            np.testing.assert_allclose(translation.alignment.sum(axis=1), 2.0, rtol=1e-12)
 
 
 def test_a_sentence_alone_has_the_numbers_that_it_has_among_others():
     """Padding of either source adds nothing."""
     model, parameters = make()
     together = force_decode(model, parameters, make_batch(PAIRS, range(3), True))
-    for place, one in enumerate(together):
+    for place, among in enumerate(together):
         (alone,) = force_decode(model, parameters, make_batch(PAIRS, [place], True))
-        assert_close(alone.log_probability, one.log_probability)
-        np.testing.assert_allclose(alone.alignment, one.alignment, atol=1e-14)
+        assert_close(alone.log_probability, among.log_probability)
+        np.testing.assert_allclose(alone.alignment, among.alignment, atol=1e-14)
 
 
 def test_search_keeps_the_alignments_of_the_hypotheses_kept():
     model, parameters = make()
     sources = make_batch(PAIRS, range(3), True).sources
-    found = beam_search(model, parameters, sources, SearchOptions(beam=3, nbest=3))
-    for (source, _), nbest in zip(PAIRS, found, strict=True):
-        for one in nbest:
-            if not one.finished:
+    lists = beam_search(model, parameters, sources, SearchOptions(beam=3, nbest=3))
+    for (source, _), nbest in zip(PAIRS, lists, strict=True):
+        for hypothesis in nbest:
+            if not hypothesis.finished:
                 continue
             (again,) = force_decode(model, parameters,
-                                    make_batch([(source, one.tokens)], [0], True))
-            assert_close(one.log_probability, again.log_probability, 1e-9)
-            np.testing.assert_allclose(one.alignment, again.alignment, atol=1e-12)
+                                    make_batch([(source, hypothesis.tokens)], [0], True))
+            assert_close(hypothesis.log_probability, again.log_probability, 1e-9)
+            np.testing.assert_allclose(hypothesis.alignment, again.alignment, atol=1e-12)
     assert_close(greedy(model, parameters, sources, SearchOptions())[0].log_probability,
                  beam_search(model, parameters, sources, SearchOptions())[0][0].log_probability)
 
@@ -94,8 +95,8 @@ def test_the_steps_are_limited_by_the_longer_source():
     parameters["output.W_hy"][1] = 0.0
     parameters["output.W_hy"][2:] *= 50  # next to never an end
     source = make_batch([(SourceIds(([3], [2] * 20)), [])], [0], True).sources
-    (found,) = greedy(model, parameters, source, SearchOptions(length_factor=1.0))
-    assert len(found.tokens) > 10 or found.finished
+    (translation,) = greedy(model, parameters, source, SearchOptions(length_factor=1.0))
+    assert len(translation.tokens) > 10 or translation.finished
 
 
 def test_an_ensemble_of_sources_is_the_ensemble_where_both_are_the_same():
@@ -103,18 +104,18 @@ def test_an_ensemble_of_sources_is_the_ensemble_where_both_are_the_same():
     from nmt.models.translator import ModelConfig, Translator
     models = [Translator(ModelConfig(hidden_size=3, embedding_size=2, layers=1), 7, 8)
               for _ in range(2)]
-    own = [draw_parameters(np.random.default_rng(seed), models[0].weights()) for seed in (1, 2)]
-    parameters = Ensemble.joined(own)
+    drawn = [draw_parameters(np.random.default_rng(seed), models[0].weights()) for seed in (1, 2)]
+    parameters = Ensemble.joined(drawn)
     words = [[2, 4, 2], [6, 3]]
     plain = make_batch([(ids, [4, 3]) for ids in words], [0, 1], False)
     twice = make_batch([(SourceIds((ids, ids)), [4, 3]) for ids in words], [0, 1], False)
     for average in ("probabilities", "logs"):
         expected = force_decode(Ensemble(models, average), parameters, plain)
-        found = force_decode(SourcesEnsemble(models, average), parameters, twice)
-        for one, other, ids in zip(found, expected, words, strict=True):
-            assert_close(one.log_probability, other.log_probability)
-            halves = one.alignment[:, : len(ids)], one.alignment[:, len(ids) + 1 :]
-            np.testing.assert_allclose(sum(halves) / 2, other.alignment, atol=1e-14)
+        actual = force_decode(SourcesEnsemble(models, average), parameters, twice)
+        for doubled, single, ids in zip(actual, expected, words, strict=True):
+            assert_close(doubled.log_probability, single.log_probability)
+            halves = doubled.alignment[:, : len(ids)], doubled.alignment[:, len(ids) + 1 :]
+            np.testing.assert_allclose(sum(halves) / 2, single.alignment, atol=1e-14)
     best = beam_search(SourcesEnsemble(models), parameters, twice.sources, SearchOptions(beam=3))
     again = beam_search(Ensemble(models), parameters, plain.sources, SearchOptions(beam=3))
-    assert [one[0].tokens for one in best] == [one[0].tokens for one in again]
+    assert [nbest[0].tokens for nbest in best] == [nbest[0].tokens for nbest in again]

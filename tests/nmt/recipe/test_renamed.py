@@ -56,6 +56,6 @@ def test_both_names_are_refused(tmp_path):
 
 def test_new_names_are_known_and_old_ones_are_not(monkeypatch):
     monkeypatch.undo()  # the table as it is
-    known = {key for one in ("luong", "hybrid", "rnnsearch", "transformer", "language_model")
-             for key in keys_of(one)}
+    known = {key for model in ("luong", "hybrid", "rnnsearch", "transformer", "language_model")
+             for key in keys_of(model)}
     assert set(RENAMED.values()) <= known and not RENAMED.keys() & known

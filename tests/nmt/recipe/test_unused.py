@@ -56,8 +56,8 @@ def test_a_key_without_use_is_refused(tmp_path, text, key, value) -> None:
 
 
 def test_rules_name_keys() -> None:
-    known = {key for one in ("luong", "hybrid", "rnnsearch", "language_model")
-             for key in keys_of(one)}
+    known = {key for model in ("luong", "hybrid", "rnnsearch", "language_model")
+             for key in keys_of(model)}
     assert not {key for rule in RULES for key in (*rule.keys, *rule.by)} - known
 
 

@@ -17,14 +17,14 @@ CORPORA = st.lists(st.tuples(WORDS, WORDS), max_size=6)
 
 def tables(corpus, flat):
     """Posteriors as {(pair, word of the far side or None for NULL, word of the near side): p}."""
-    found = {}
+    posteriors = {}
     for group in corpus.groups:
         rows = group.of(flat)
         for j, step in enumerate(group.steps()):
             for pair, row in zip(group.pairs, rows[step], strict=False):
                 for i, value in enumerate(row):
-                    found[int(pair), i - 1 if i else None, j] = value
-    return found
+                    posteriors[int(pair), i - 1 if i else None, j] = value
+    return posteriors
 
 
 @given(CORPORA)
@@ -62,9 +62,9 @@ def numbered(rng, swap):
     return sources, targets, links
 
 
-def share_wrong(found, links):
+def share_wrong(aligned, links):
     """Links of either that the other lacks, for each right one."""
-    return sum(len({*one} ^ {*right}) for one, right in zip(found, links, strict=True)) \
+    return sum(len({*actual} ^ {*right}) for actual, right in zip(aligned, links, strict=True)) \
         / sum(map(len, links))
 
 
@@ -73,10 +73,10 @@ def test_word_for_word_text_is_aligned(swap, allowed) -> None:
     """The HMM learns the order, so that words which stand twice in a sentence are right too; of
     jumps by -1 and 3 in turn it knows the mixture only."""
     sources, targets, links = numbered(np.random.default_rng(1), swap)
-    for found in align(sources, targets):
-        assert share_wrong(found, links) <= allowed
-    for found in align(sources, targets, AlignerOptions("model1")):
-        assert share_wrong(found, links) > 0.1
+    for aligned in align(sources, targets):
+        assert share_wrong(aligned, links) <= allowed
+    for aligned in align(sources, targets, AlignerOptions("model1")):
+        assert share_wrong(aligned, links) > 0.1
 
 
 def test_model_1_knows_words_but_no_order() -> None:
@@ -91,9 +91,10 @@ def test_the_embedded_corpus() -> None:
     """English and French words of the same sense; alike on every run."""
     pairs = generate(CldrOptions("en", "fr", 2000, 1, 0, seed=1)).train
     sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
-    found = align(sources, targets)
-    assert found == align(sources, targets)
-    both = [intersection(*one) for one in zip(*found, strict=True)]
+    directions = align(sources, targets)
+    assert directions == align(sources, targets)
+    both = [intersection(forward, backward)
+            for forward, backward in zip(*directions, strict=True)]
     linked = {(sources[n][i], targets[n][j]) for n, links in enumerate(both) for i, j in links}
     counts = {word: sum(word in words for words in sources) for word in ("Monday", "January")}
     assert all(counts.values())
@@ -107,12 +108,13 @@ def test_the_embedded_corpus() -> None:
 @settings(deadline=None)
 def test_any_corpus_has_links_within_its_sentences(pairs, method) -> None:
     sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
-    forward, backward = align(sources, targets, AlignerOptions(method, 2, 2))
-    assert len(forward) == len(backward) == len(pairs)
-    for x, y, one, other in zip(sources, targets, forward, backward, strict=True):
-        for i, j in grow_diag_final_and(one, other):
+    forwards, backwards = align(sources, targets, AlignerOptions(method, 2, 2))
+    assert len(forwards) == len(backwards) == len(pairs)
+    for x, y, forward, backward in zip(sources, targets, forwards, backwards, strict=True):
+        for i, j in grow_diag_final_and(forward, backward):
             assert 0 <= i < len(x) and 0 <= j < len(y)
-        assert len({j for _, j in one}) == len(one) and len({i for i, _ in other}) == len(other)
+        assert len({j for _, j in forward}) == len(forward)
+        assert len({i for i, _ in backward}) == len(backward)
 
 
 def test_progress_and_errors() -> None:

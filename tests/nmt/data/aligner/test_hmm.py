@@ -56,11 +56,11 @@ def test_posteriors_and_jumps_are_those_of_all_alignments(corpus, table, jumps) 
     emissions = table[corpus.types]
     expected = np.zeros(7)
     for group in corpus.groups:
-        found, t = group.of(flat), group.of(emissions)
+        actual, t = group.of(flat), group.of(emissions)
         for n in range(len(group.pairs)):
             rows = [step.start + n for step in group.steps() if step.start + n < step.stop]
             posteriors, counts = literal(t[rows], jumps, longest=3)
-            np.testing.assert_allclose(found[rows], posteriors, rtol=1e-10)
+            np.testing.assert_allclose(actual[rows], posteriors, rtol=1e-10)
             expected += counts
     np.testing.assert_allclose(new.weights, expected + hmm.UNSEEN, rtol=1e-9)
     assert (new.null, new.uniform) == (jumps.null, jumps.uniform)

@@ -14,13 +14,13 @@ SOURCES, TARGETS = [["a"], ["a", "b"]], [["x"], ["x", "y"]]
 
 def posteriors_of(corpus, flat):
     """Rows of each pair by target position, as lists: [pair][j][NULL, i = 1 ..]."""
-    found = defaultdict(list)
+    by_pair = defaultdict(list)
     for group in corpus.groups:
         rows = group.of(flat)
         for step in group.steps():
             for pair, row in zip(group.pairs, rows[step], strict=False):
-                found[int(pair)].append(row.tolist())
-    return [found[n] for n in range(corpus.number)]
+                by_pair[int(pair)].append(row.tolist())
+    return [by_pair[n] for n in range(corpus.number)]
 
 
 def test_two_rounds_by_hand() -> None:
@@ -68,9 +68,9 @@ def test_against_fractions() -> None:
     for _ in range(3):
         posteriors = model1.expectation(corpus, table)
         table = model1.maximisation(corpus, posteriors)
-    found = posteriors_of(corpus, model1.expectation(corpus, table))
-    for one, other in zip(found, literal_em(sources, targets, 3), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
+    actual = posteriors_of(corpus, model1.expectation(corpus, table))
+    for rows, expected in zip(actual, literal_em(sources, targets, 3), strict=True):
+        np.testing.assert_allclose(rows, expected, rtol=1e-12)
 
 
 def test_each_m_step_is_a_distribution_and_likelihood_rises() -> None:

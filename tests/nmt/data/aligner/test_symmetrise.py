@@ -84,16 +84,15 @@ DIRECTION = st.dictionaries(st.integers(0, 7), st.integers(0, 7))
 
 @given(DIRECTION, DIRECTION)
 def test_as_the_published_algorithm(forward, backward) -> None:
-    one = [(s, t) for t, s in forward.items()]
-    other = list(backward.items())
-    assert grow_diag(one, other) == literal(one, other, final=False)
-    assert grow_diag_final_and(one, other) == literal(one, other, final=True)
+    directions = [(s, t) for t, s in forward.items()], list(backward.items())
+    assert grow_diag(*directions) == literal(*directions, final=False)
+    assert grow_diag_final_and(*directions) == literal(*directions, final=True)
 
 
 @pytest.mark.parametrize("name", SYMMETRISATIONS)
 def test_each_lies_within_the_union(name) -> None:
-    found = SYMMETRISATIONS[name](FORWARD, BACKWARD)
-    assert found == sorted(set(found)) and set(found) <= set(union(FORWARD, BACKWARD))
+    links = SYMMETRISATIONS[name](FORWARD, BACKWARD)
+    assert links == sorted(set(links)) and set(links) <= set(union(FORWARD, BACKWARD))
     assert SYMMETRISATIONS[name](FORWARD, FORWARD) == sorted(FORWARD)
 
 

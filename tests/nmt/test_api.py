@@ -54,12 +54,14 @@ def test_translates_as_the_command_does(
 
 
 def test_nbest_scores_and_word_scores_agree(model: nmt.LoadedTranslator) -> None:
-    found = model.nbest(TEXT, 3, length_normalisation=0.0)
-    assert len(found) == 3 and found[0].text == model.translate(TEXT, beam=3)
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-    for one in found:
-        if one.finished and one.text:
-            assert model.score(TEXT, one.text) == pytest.approx(one.log_probability, rel=1e-4)
+    translations = model.nbest(TEXT, 3, length_normalisation=0.0)
+    assert len(translations) == 3 and translations[0].text == model.translate(TEXT, beam=3)
+    scores = [translation.score for translation in translations]
+    assert scores == sorted(scores, reverse=True)
+    for translation in translations:
+        if translation.finished and translation.text:
+            assert model.score(TEXT, translation.text) == pytest.approx(
+                translation.log_probability, rel=1e-4)
     words = model.word_scores(TEXT, "eins zwei")
     assert [word for word, _ in words] == ["eins", "zwei", "</s>"]
     assert sum(value for _, value in words) == pytest.approx(model.score(TEXT, "eins zwei"))
@@ -76,16 +78,16 @@ def test_attention_has_a_row_a_word(
     for ending, begins in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
         seen.save(tmp_path / f"map.{ending}")
         assert (tmp_path / f"map.{ending}").read_bytes().startswith(begins)
-    own = model.attention(TEXT)
-    assert own.target[:-1] == model.translate(TEXT).split()
+    translated = model.attention(TEXT)
+    assert translated.target[:-1] == model.translate(TEXT).split()
 
 
 def test_an_ensemble_and_the_last_checkpoint(runs: Path) -> None:
     both = nmt.load([runs / "attentive", runs / "plain"])
-    one = nmt.load(str(runs / "attentive"), checkpoint="last")
-    assert one.translate(TEXT)
-    steps = [[value for _, value in each.word_scores("one", "eins")]
-             for each in (both, *(nmt.load(runs / name) for name in ("attentive", "plain")))]
+    last = nmt.load(str(runs / "attentive"), checkpoint="last")
+    assert last.translate(TEXT)
+    steps = [[value for _, value in loaded.word_scores("one", "eins")]
+             for loaded in (both, *(nmt.load(runs / name) for name in ("attentive", "plain")))]
     np.testing.assert_allclose(steps[0], np.log(np.exp(steps[1:]).mean(axis=0)), rtol=1e-5)
 
 

@@ -63,11 +63,11 @@ def test_a_run_that_crashed_resumes_exactly_and_logs_its_parts(corpus, resumed) 
     for epoch in epochs[0]:
         assert 1 < epoch["scores"]["length_perplexity"] < 16
     pairs = [(["one", "two"], ["eins", "zwei"]), (["six"], ["sechs"])]
-    found = system.perplexities(pairs)
+    perplexities = system.perplexities(pairs)
     forced = system.force(pairs)
     total = -sum(best.log_probability for best in forced)
-    assert found["perplexity"] == pytest.approx(math.exp(total / 5), rel=1e-6)
-    assert found["length_perplexity"] == pytest.approx(math.exp(
+    assert perplexities["perplexity"] == pytest.approx(math.exp(total / 5), rel=1e-6)
+    assert perplexities["length_perplexity"] == pytest.approx(math.exp(
         -sum(best.steps[-1] for best in forced) / 2), rel=1e-6)
 
 

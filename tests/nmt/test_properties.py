@@ -62,12 +62,12 @@ def overrides(draw, architecture: str, chosen: tuple[str, ...] = ("model", "trai
     if "other" in chosen and MODELS[architecture].sources:
         options |= OTHERS
     names = draw(st.lists(st.sampled_from(sorted(options)), unique=True, max_size=8))
-    found = {name: draw(st.sampled_from(options[name])) for name in names}
+    drawn = {name: draw(st.sampled_from(options[name])) for name in names}
     sizes = {name: values[0] for name, values in options.items() if name.endswith("_size")
              and name.startswith("model")}
     sizes |= {"model.layers": 1} if "model.layers" in options else {}
     return [f"--{name}={'null' if value is None else value}"
-            for name, value in (sizes | found).items()]
+            for name, value in (sizes | drawn).items()]
 
 
 def recipe_of(architecture: str, given, directory: Path):
@@ -105,7 +105,8 @@ def assert_round_trip(recipe, directory: Path) -> None:
 
 
 def recipe_architecture(recipe) -> str:
-    return next(name for name, one in MODELS.items() if type(recipe.model) is one.config)
+    return next(name for name, architecture in MODELS.items()
+                if type(recipe.model) is architecture.config)
 
 
 @pytest.mark.parametrize("architecture", [name for name in MODELS if MODELS[name].sources])
@@ -125,8 +126,8 @@ def test_any_recipe_that_validates_trains_and_opens_as_it_was(architecture, data
             return
         opened = System.open(directory / "run")
         assert opened.recipe == recipe
-        for one, array in system.parameters.items():
-            np.testing.assert_array_equal(array, opened.parameters[one], err_msg=one)
+        for parameter, array in system.parameters.items():
+            np.testing.assert_array_equal(array, opened.parameters[parameter], err_msg=parameter)
 
 
 @settings(max_examples=5, **SETTINGS)
@@ -165,17 +166,17 @@ def test_a_batch_s_loss_and_gradients_are_those_of_its_sentences(architecture, d
     parameters = {name: rng.uniform(-0.8, 0.8, weight.shape)
                   for name, weight in system.model.weights().items()}
 
-    def found(pairs):
+    def computed(pairs):
         (batch,) = system.batches(pairs, len(pairs)).in_order()
         loss, cache = system.model.loss(parameters, batch)
-        return float(loss), {name: dense(one)
-                             for name, one in system.model.backward(cache).items()}
+        return float(loss), {name: dense(gradient)
+                             for name, gradient in system.model.backward(cache).items()}
 
-    loss, gradients = found(corpus.train)
-    single = [found([pair]) for pair in corpus.train]
-    np.testing.assert_allclose(loss, sum(one for one, _ in single), rtol=1e-11)
+    loss, gradients = computed(corpus.train)
+    single = [computed([pair]) for pair in corpus.train]
+    np.testing.assert_allclose(loss, sum(cost for cost, _ in single), rtol=1e-11)
     for name, gradient in gradients.items():
-        expected = sum(np.asarray(own[name]) for _, own in single)
+        expected = sum(np.asarray(sentence_gradients[name]) for _, sentence_gradients in single)
         np.testing.assert_allclose(gradient, expected, rtol=1e-8, atol=1e-11, err_msg=name)
 
 

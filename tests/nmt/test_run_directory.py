@@ -48,13 +48,13 @@ def test_an_edited_recipe_is_told_by_every_command(run, capsys):
         return sorted(text.split("; "))
 
     said = complaint(capsys, "perplexity", corpus / "dev.en", corpus / "dev.de", "--model", run)
-    start, _, found = said.partition("trained by: ")
+    start, _, differences = said.partition("trained by: ")
     assert re.fullmatch(rf"{run}/recipe.yaml: this is not the recipe that \w+.safetensors was ",
                         start)
-    assert parts(found) == parts(differing.format("here"))
-    start, _, found = complaint(capsys, "train", "--resume", run).partition(" options: ")
+    assert parts(differences) == parts(differing.format("here"))
+    start, _, differences = complaint(capsys, "train", "--resume", run).partition(" options: ")
     assert start == f"{run}: cannot resume with other"
-    assert parts(found) == parts(differing.format("now"))
+    assert parts(differences) == parts(differing.format("now"))
 
 
 def test_an_older_run_has_all_pairs_whatever_train_size_it_wrote(run, capsys):
@@ -185,7 +185,7 @@ DOES_MORE = ("subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.spawn"
 
 def test_opening_a_run_directory_does_nothing_but_compute(run):
     """Python tells a hook of what it is about to do; the interpreter of a fork cannot lose it."""
-    corpus, found = run.parent, run.parent / "found"
+    corpus, report = run.parent, run.parent / "found"
     child = os.fork()
     if not child:
         sys.dont_write_bytecode = True
@@ -199,7 +199,7 @@ def test_opening_a_run_directory_does_nothing_but_compute(run):
         sys.addaudithook(hear)
         status = nmt("perplexity", corpus / "dev.en", corpus / "dev.de", "--model", run)
         text = f"{status} {told}"
-        found.write_text(text)
+        report.write_text(text)
         os._exit(0)
     os.waitpid(child, 0)
-    assert found.read_text() == "0 []"
+    assert report.read_text() == "0 []"

@@ -41,8 +41,8 @@ def child_of(directory, words="match", *overrides):
     recipe = load_recipe(Recipe, directory / "child.yaml", overrides)
     origin = Parent(System.open(directory / "parent"), directory / "parent", 20, words)
     vocabularies = build_vocabularies(load_corpus(recipe.data), recipe, origin)
-    fresh, own = (System.create(recipe, vocabularies) for _ in range(2))
-    return fresh, *start_from(own, origin), origin
+    fresh, child = (System.create(recipe, vocabularies) for _ in range(2))
+    return fresh, *start_from(child, origin), origin
 
 
 def test_rows_of_words_that_both_have_are_the_parents(parent) -> None:
@@ -66,11 +66,12 @@ def test_random_rows_are_those_of_other_words_each_once(parent) -> None:
     """Zoph et al.: of the source's words alone."""
     _, child, said, origin = child_of(parent, "random")
     theirs = origin.system.parameters
-    found = [[row for row, other in enumerate(theirs["encoder.W_e"]) if np.array_equal(one, other)]
-             for one in child.parameters["encoder.W_e"]]
-    assert found[:2] == [[0], [1]] and sorted(found) == [[row] for row in range(9)] != found
+    matches = [[row for row, other in enumerate(theirs["encoder.W_e"])
+                if np.array_equal(vector, other)]
+               for vector in child.parameters["encoder.W_e"]]
+    assert matches[:2] == [[0], [1]] and sorted(matches) == [[row] for row in range(9)] != matches
     np.testing.assert_array_equal(child.parameters["decoder.W_e"], theirs["decoder.W_e"])
-    assert any("encoder.W_e: 7 of 7" in one and "drawn at random" in one for one in said)
+    assert any("encoder.W_e: 7 of 7" in line and "drawn at random" in line for line in said)
     again = child_of(parent, "random")[1]
     np.testing.assert_array_equal(again.parameters["encoder.W_e"], child.parameters["encoder.W_e"])
 
@@ -103,8 +104,8 @@ def test_a_frozen_child_resumes_exactly_without_its_parent(parent, capsys) -> No
         np.testing.assert_array_equal(array, resumed.parameters[name], err_msg=name)
     np.testing.assert_array_equal(whole.parameters["decoder.W_e"], table)
     assert (parent / "cut" / "init.json").is_file()
-    notes = [one["text"] for one in read_log(parent / "cut" / "log.jsonl")
-             if one["event"] == "note"]
+    notes = [record["text"] for record in read_log(parent / "cut" / "log.jsonl")
+             if record["event"] == "note"]
     assert sum("init: " in text for text in notes) == 4  # the run and three tables
 
 
@@ -180,7 +181,8 @@ def test_a_hybrid_models_characters_are_matched_too(parent) -> None:
                          target_characters=True)
     recipe = replace(load_recipe(Recipe, parent / "child.yaml"), model=model)
     vocabularies = build_vocabularies(load_corpus(recipe.data), recipe)
-    other = {name: type(one)(one.words[:1:-1]) for name, one in vocabularies.items()}
+    other = {name: type(vocabulary)(vocabulary.words[:1:-1])
+             for name, vocabulary in vocabularies.items()}
     first, second = System.create(recipe, vocabularies), System.create(recipe, other)
     child, _ = start_from(second, Parent(first, parent))
     for name, table in {"encoder.W_e": "source", "source_characters.W_e": "source_characters",

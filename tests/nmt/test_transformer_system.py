@@ -92,9 +92,9 @@ def test_it_learns_and_every_command_reads_it(corpus, capsys) -> None:
     assert said[0] == "perplexity" and float(said[1]) < 6.0  # of 9 words
     assert nmt("attention", test[0], "--model", run) == 0
     loaded = library.load(run)
-    found = loaded.attention("one two", "eins zwei")
-    assert found.weights.shape == (3, 2)
-    np.testing.assert_allclose(found.weights.sum(axis=1), 1.0, rtol=1e-5)
+    attention = loaded.attention("one two", "eins zwei")
+    assert attention.weights.shape == (3, 2)
+    np.testing.assert_allclose(attention.weights.sum(axis=1), 1.0, rtol=1e-5)
     scores = loaded.word_scores("one two", "eins zwei")
     assert sum(log_p for _, log_p in scores) == pytest.approx(loaded.score("one two", "eins zwei"))
 

@@ -113,11 +113,11 @@ def findings(**changes):
 
 def test_files_have_every_figure_and_null_for_infinity(tmp_path):
     write(findings(), tmp_path)
-    found = json.loads((tmp_path / "redundancy.json").read_text())
-    assert found["points"][1] == {"scheme": "class-blind", "percent": 90, "perplexity": None,
-                                  "bleu": 0.0, "bytes": 12}
-    assert found["survivors"]["gates"]["source layer 1"]["i"]["x"] == {"kept": 3, "size": 4}
-    assert [run["how"] for run in found["trained"]] == ["retrained", "sparse from the beginning"]
+    report = json.loads((tmp_path / "redundancy.json").read_text())
+    assert report["points"][1] == {"scheme": "class-blind", "percent": 90, "perplexity": None,
+                                   "bleu": 0.0, "bytes": 12}
+    assert report["survivors"]["gates"]["source layer 1"]["i"]["x"] == {"kept": 3, "size": 4}
+    assert [run["how"] for run in report["trained"]] == ["retrained", "sparse from the beginning"]
     rows = [line.split("\t") for line in (tmp_path / "redundancy.tsv").read_text().splitlines()]
     assert {len(row) for row in rows} == {7} and len(rows) == 7
     assert rows[5] == ["retrained", "class-blind", "80", "4.5000", "30.00", "", "3.0000"]

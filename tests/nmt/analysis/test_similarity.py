@@ -76,19 +76,19 @@ def test_a_bad_pair_is_named_with_its_line(tmp_path, line) -> None:
 @pytest.fixture
 def system(trained) -> System:
     """The toy translator with vectors of our own: three words on a half circle."""
-    found = System.open(trained / "model")
-    table = found.parameters["encoder.W_e"]
+    translator = System.open(trained / "model")
+    table = translator.parameters["encoder.W_e"]
     table[...] = 0
     for word, angle in (("one", 0.0), ("two", 0.5), ("six", 2.0)):
-        (row,) = found.source.ids([word])
+        (row,) = translator.source.ids([word])
         table[row, :2] = np.cos(angle), np.sin(angle)
     table[0, :2] = np.cos(3.0), np.sin(3.0)
-    return found
+    return translator
 
 
 def test_vectors_are_rows_of_the_encoders_table(system) -> None:
-    values, own = system.word_vectors(["six", "spiritless", "one"])
-    assert values.dtype == np.float64 and own.tolist() == [True, False, True]
+    values, known = system.word_vectors(["six", "spiritless", "one"])
+    assert values.dtype == np.float64 and known.tolist() == [True, False, True]
     np.testing.assert_allclose(values[:, 0], np.cos([2.0, 3.0, 0.0]), rtol=1e-6)
 
 
@@ -97,9 +97,9 @@ def test_similarity_of_a_translator(system) -> None:
     pairs = [RatedPair("one", "two", 9), RatedPair("one", "six", 1), RatedPair("two", "six", 2),
              RatedPair("spiritless", "one", 0.5), RatedPair("six", "loveless", 0.1),
              RatedPair("loveless", "spiritless", 4)]
-    found = similarity(system, pairs)
-    assert (found.pairs, found.known, found.half_known, found.without_vector) == (6, 3, 2, 3)
-    (by_cosine, _) = found.agreements
+    report = similarity(system, pairs)
+    assert (report.pairs, report.known, report.half_known, report.without_vector) == (6, 3, 2, 3)
+    (by_cosine, _) = report.agreements
     # the ranks of ratings: 6 3 4 2 1 5; of cosines 5 2 3 1 4 6 (the same vector is most alike)
     ranks = [(6, 5), (3, 2), (4, 3), (2, 1), (1, 4), (5, 6)]
     expected = 1 - 6 * sum((a - b) ** 2 for a, b in ranks) / (6 * 35)

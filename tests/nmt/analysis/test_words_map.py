@@ -71,8 +71,8 @@ def test_labels_avoid_points_and_each_other() -> None:
 
 
 def test_directions_have_length_one() -> None:
-    found = unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    np.testing.assert_allclose(found, [[0.6, 0.8], [0.0, 0.0]])
+    directions = unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    np.testing.assert_allclose(directions, [[0.6, 0.8], [0.0, 0.0]])
 
 
 def test_the_picture_names_every_word(tmp_path, monkeypatch) -> None:

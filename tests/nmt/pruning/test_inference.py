@@ -24,14 +24,14 @@ CASES = [("luong", {}), ("luong", {"unit": "gru", "layers": 1, "score": "dot"}),
 
 def pruned(architecture, options, percent=90):
     """A model, its weights, and parameters in float64, pruned."""
-    one = MODELS[architecture]
+    kind = MODELS[architecture]
     sizes = {"hidden_size": 6, "embedding_size": 4}
-    model = one.build(one.config(**sizes, **options), Tables((V,) * one.sources, V))
+    model = kind.build(kind.config(**sizes, **options), Tables((V,) * kind.sources, V))
     rng = np.random.default_rng(3)
     parameters = {name: rng.normal(0, 0.7, weight.shape)
                   for name, weight in model.weights().items()}
-    found = masks(parameters, classes(model.weights()), percent, "class-uniform")
-    return model, {name: np.where(found.get(name, True), array, 0)
+    kept = masks(parameters, classes(model.weights()), percent, "class-uniform")
+    return model, {name: np.where(kept.get(name, True), array, 0)
                    for name, array in parameters.items()}
 
 
@@ -61,13 +61,13 @@ def test_a_language_model_steps_alike():
     model, parameters = pruned("language_model", {"layers": 2})
     sparse = sparse_parameters(model.weights(), parameters, share=0.2)
     assert isinstance(sparse["rnn.1.W"], SparseMatrix)
-    found = []
-    for own in (sparse, parameters):
-        states = model.encode(own, (), 2)
+    last_logits = []
+    for weights in (sparse, parameters):
+        states = model.encode(weights, (), 2)
         for tokens in ([2, 3], [4, 5]):
-            logits, states, _ = model.step(own, states, np.array(tokens))
-        found.append(logits)
-    np.testing.assert_allclose(*found, rtol=1e-12, atol=1e-14)
+            logits, states, _ = model.step(weights, states, np.array(tokens))
+        last_logits.append(logits)
+    np.testing.assert_allclose(*last_logits, rtol=1e-12, atol=1e-14)
 
 
 def test_what_is_dense_stays_dense():
@@ -82,9 +82,9 @@ def test_products_and_what_is_none():
     W, x = np.where(rng.random((4, 6)) < 0.3, rng.random((4, 6)), 0), rng.random((3, 4))
     sparse, out = sparse_matrix(W), np.empty((3, 4))
     assert sparse.T.shape == (6, 4) and sparse[:, 2:].shape == (4, 4)
-    found = np.matmul(x, sparse[:, :4].T)
-    np.testing.assert_allclose(found, x @ W[:, :4].T, rtol=1e-14)
-    assert found.flags.c_contiguous and found.dtype == np.float64
+    product = np.matmul(x, sparse[:, :4].T)
+    np.testing.assert_allclose(product, x @ W[:, :4].T, rtol=1e-14)
+    assert product.flags.c_contiguous and product.dtype == np.float64
     assert np.matmul(x, sparse[:, 2:].T, out=out) is out
     np.testing.assert_allclose(out, x @ W[:, 2:].T, rtol=1e-14)
     assert sparse.T is sparse.T and sparse[:, 2:] is sparse[:, 2:]

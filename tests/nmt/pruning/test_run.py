@@ -123,11 +123,11 @@ def test_the_settings_of_retraining_are_the_thesis_s():
 
 def test_the_run_s_recipe_is_retrained_with_those_settings(trained):
     original = System.open(trained / "model").recipe
-    found = retraining_recipe(trained / "model", None, RETRAINED, ["--train.batch_size=4"])
-    assert (found.model, found.data) == (original.model, original.data)
-    assert found.train.learning_rate == original.train.learning_rate / 2 == 0.025
-    assert (found.train.epochs, found.train.halve_after, found.train.halve_every) == (4, 2, 0.5)
-    assert found.train.batch_size == 4 and found.train.optimizer == original.train.optimizer
+    recipe = retraining_recipe(trained / "model", None, RETRAINED, ["--train.batch_size=4"])
+    assert (recipe.model, recipe.data) == (original.model, original.data)
+    assert recipe.train.learning_rate == original.train.learning_rate / 2 == 0.025
+    assert (recipe.train.epochs, recipe.train.halve_after, recipe.train.halve_every) == (4, 2, 0.5)
+    assert recipe.train.batch_size == 4 and recipe.train.optimizer == original.train.optimizer
     assert retraining_recipe(trained / "model", None, FROM_SCRATCH) == original
 
 
@@ -155,10 +155,10 @@ def test_a_language_model(trained):
     assert isinstance(system, LanguageSystem)
     pruned = prune(system, 50, "class-blind", "lm")
     recipe = retraining_recipe(trained / "lm", None, RETRAINED, ["--train.epochs=1"])
-    found = retrain(pruned, recipe, trained / "p", RETRAINED, Observer())
+    retrained = retrain(pruned, recipe, trained / "p", RETRAINED, Observer())
     opened = LanguageSystem.open(trained / "p")
     assert zero_where_pruned(opened) and abs(pruned_share(opened) - 0.5) < 0.01
-    np.testing.assert_array_equal(opened.parameters["rnn.0.W"], found.parameters["rnn.0.W"])
+    np.testing.assert_array_equal(opened.parameters["rnn.0.W"], retrained.parameters["rnn.0.W"])
 
 
 def parametrized_run(directory, **parametrize):
@@ -175,9 +175,9 @@ def test_what_other_parametrizations_store_is_pruned(corpus, parametrize):
     system = parametrized_run(corpus, **parametrize)
     pruned = prune(system, 30, "class-blind", "q")
     recipe = retraining_recipe(corpus / "q", None, RETRAINED, ["--train.epochs=1"])
-    found = retrain(pruned, recipe, corpus / "p", RETRAINED, Observer())
+    retrained = retrain(pruned, recipe, corpus / "p", RETRAINED, Observer())
     opened = System.open(corpus / "p")
-    assert zero_where_pruned(opened) and zero_where_pruned(found)
+    assert zero_where_pruned(opened) and zero_where_pruned(retrained)
     assert opened.parameters.keys() == system.model.weights().keys()
     mask = pruned.pruning.masks.get("output.W_hy", pruned.pruning.masks["decoder.W_e"])
     assert not mask.all() and not opened.parameters["output.W_hy"][~mask].any()

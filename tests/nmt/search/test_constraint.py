@@ -72,9 +72,9 @@ def log_probability(symbols: list[str]) -> float:
 def limited(find, search):
     """What a search function finds among trees, as symbols."""
     trees = TreesOnly(SYMBOLS, search)
-    found = trees.limited(find, [["w"] * n for n in WORDS])(LastWord(), {}, sources())
+    nbests = trees.limited(find, [["w"] * n for n in WORDS])(LastWord(), {}, sources())
     return [[([SYMBOLS[token] for token in hypothesis.tokens], hypothesis) for hypothesis in nbest]
-            for nbest in found]
+            for nbest in nbests]
 
 
 def test_a_wide_beam_finds_all_trees_in_order() -> None:
@@ -91,12 +91,12 @@ def test_a_wide_beam_finds_all_trees_in_order() -> None:
 
 
 def draws(model, parameters, sides, seed):
-    return [[one] for one in sample(model, parameters, sides, options(), 1.5,
-                                    np.random.default_rng(seed))]
+    return [[hypothesis] for hypothesis in sample(model, parameters, sides, options(), 1.5,
+                                                  np.random.default_rng(seed))]
 
 
 def greedily(model, parameters, sides):
-    return [[one] for one in greedy(model, parameters, sides, options())]
+    return [[hypothesis] for hypothesis in greedy(model, parameters, sides, options())]
 
 
 @pytest.mark.parametrize("find", [
@@ -113,16 +113,16 @@ def test_every_search_finds_valid_trees_alone(find) -> None:
 
 
 def test_without_the_constraint_there_are_other_outputs() -> None:
-    found = beam_search(LastWord(), {}, sources(), options(beam=3))
-    outputs = [[SYMBOLS[token] for token in nbest[0].tokens] for nbest in found]
+    nbests = beam_search(LastWord(), {}, sources(), options(beam=3))
+    outputs = [[SYMBOLS[token] for token in nbest[0].tokens] for nbest in nbests]
     assert any(symbols != repair(symbols) or symbols.count("XX") != words
                for words, symbols in zip(WORDS, outputs, strict=True))
 
 
 def test_the_shortest_limit_leaves_words_alone() -> None:
     search = options(steps=4)
-    found = limited(partial(beam_search, options=search), search)
-    assert found[2][0][0] == ["XX"] * 3
+    outputs = limited(partial(beam_search, options=search), search)
+    assert outputs[2][0][0] == ["XX"] * 3
     with pytest.raises(ValueError, match="at least 4 steps for 3 words, got 3"):
         ValidTrees(SYMBOLS, [3], [3])
 

@@ -16,11 +16,11 @@ from .test_beam import SOURCES, Markov, Model, Remembering, pad
 def test_the_best_of_all_beams_is_kept(seed, alpha):
     options = SearchOptions(beam=4, nbest=2, minimum_steps=6, length_normalisation=alpha)
     model = Model(Remembering(6, seed=seed))
-    found = every_beam_search(model, {}, pad(SOURCES), options)
+    nbests = every_beam_search(model, {}, pad(SOURCES), options)
     single = {beam: beam_search(model, {}, pad(SOURCES),
                                 replace(options, beam=beam, nbest=min(2, beam)))
               for beam in range(1, 5)}
-    for i, (best, *_) in enumerate(found):
+    for i, (best, *_) in enumerate(nbests):
         scores = {beam: max((h.score for h in nbest[i] if h.finished), default=None)
                   for beam, nbest in single.items()}
         ended = {beam: score for beam, score in scores.items() if score is not None}

@@ -23,8 +23,8 @@ def system(**settings):
 @pytest.mark.parametrize("reverse", [True, False])
 def test_each_pair_costs_what_the_loss_says(feeding, reverse) -> None:
     model, parameters = system(input_feeding=feeding)
-    found = force_decode(model, parameters, make_batch(PAIRS, [0, 1, 2], reverse))
-    for place, (hypothesis, (source, target)) in enumerate(zip(found, PAIRS, strict=True)):
+    forced = force_decode(model, parameters, make_batch(PAIRS, [0, 1, 2], reverse))
+    for place, (hypothesis, (source, target)) in enumerate(zip(forced, PAIRS, strict=True)):
         batch = make_batch(PAIRS, [place], reverse)
         loss, _ = model.loss(parameters, batch)
         assert hypothesis.log_probability == pytest.approx(-float(loss), rel=1e-12)
@@ -40,17 +40,17 @@ def test_each_pair_costs_what_the_loss_says(feeding, reverse) -> None:
 def test_forced_along_its_own_translation_it_sees_what_it_saw() -> None:
     model, parameters = system()
     sources = [source for source, _ in PAIRS]
-    found = greedy(model, parameters, make_sources(sources, False), SearchOptions())
-    pairs = list(zip(sources, (one.tokens for one in found), strict=True))
+    translations = greedy(model, parameters, make_sources(sources, False), SearchOptions())
+    pairs = list(zip(sources, (translation.tokens for translation in translations), strict=True))
     forced = force_decode(model, parameters, make_batch(pairs, range(len(pairs)), False))
-    for one, again in zip(found, forced, strict=True):
-        steps = len(one.alignment)
-        np.testing.assert_allclose(again.alignment[:steps], one.alignment, atol=1e-14)
-        if one.finished:
-            assert again.log_probability == pytest.approx(one.log_probability, rel=1e-12)
+    for translation, again in zip(translations, forced, strict=True):
+        steps = len(translation.alignment)
+        np.testing.assert_allclose(again.alignment[:steps], translation.alignment, atol=1e-14)
+        if translation.finished:
+            assert again.log_probability == pytest.approx(translation.log_probability, rel=1e-12)
 
 
 def test_without_attention_there_is_no_alignment() -> None:
     model, parameters = system(attention="none", input_feeding=False)
-    (one,) = force_decode(model, parameters, make_batch(PAIRS, [0], False))
-    assert one.alignment is None and one.log_probability < 0
+    (forced,) = force_decode(model, parameters, make_batch(PAIRS, [0], False))
+    assert forced.alignment is None and forced.log_probability < 0

@@ -31,24 +31,24 @@ def parts():
 
 
 def search(beta, **options):
-    (translator, own), (language, theirs) = parts()
+    (translator, weights), (language, theirs) = parts()
     model = ShallowFusion(translator, language, beta)
-    return beam_search(model, Ensemble.joined([own, theirs]),
+    return beam_search(model, Ensemble.joined([weights, theirs]),
                        make_sources([SENTENCE], False),
                        SearchOptions(minimum_steps=STEPS, length_factor=0.1, **options))[0]
 
 
 def by_hand(beta, words, unknown=True):
     """log p_TM + beta log p_LM of all finished translations."""
-    (translator, own), (language, theirs) = parts()
-    found = {}
+    (translator, weights), (language, theirs) = parts()
+    scores = {}
     for length in range(STEPS):
         for tokens in product([w for w in range(V) if w != END and (unknown or w)], repeat=length):
-            (one,) = force_decode(translator, own, make_batch([(SENTENCE, tokens)], [0], False))
             batch = make_batch([(SENTENCE, tokens)], [0], False)
+            (forced,) = force_decode(translator, weights, batch)
             log_p = -float(language.loss(theirs, batch)[0])
-            found[tokens] = one.log_probability + beta * log_p
-    return found
+            scores[tokens] = forced.log_probability + beta * log_p
+    return scores
 
 
 @pytest.mark.parametrize("unknown", [True, False])
@@ -59,29 +59,30 @@ def test_a_wide_beam_finds_the_best_sum(beta, unknown) -> None:
         if hypothesis.finished:
             assert hypothesis.log_probability == pytest.approx(expected[tuple(hypothesis.tokens)],
                                                                rel=1e-12)
-    best = next(one for one in search(beta, beam=200, nbest=50, unknown=unknown) if one.finished)
+    best = next(hypothesis for hypothesis in search(beta, beam=200, nbest=50, unknown=unknown)
+                if hypothesis.finished)
     assert tuple(best.tokens) == max(expected, key=lambda tokens: expected[tokens])
 
 
 def test_the_language_model_decides() -> None:
     """There are weights at which other translations win: the models differ."""
-    found = {tuple(search(beta, beam=20, nbest=20, length_normalisation=3.0)[0].tokens)
-             for beta in (0.0, 3.0, 30.0)}
-    assert len(found) > 1
+    winners = {tuple(search(beta, beam=20, nbest=20, length_normalisation=3.0)[0].tokens)
+               for beta in (0.0, 3.0, 30.0)}
+    assert len(winners) > 1
 
 
 def test_weight_0_is_the_translator_and_an_ensemble_may_stand_for_it() -> None:
-    (translator, own), (language, theirs) = parts()
+    (translator, weights), (language, theirs) = parts()
     together = Ensemble([translator, translator])
     model = ShallowFusion(together, language, 0.0)
     sources = make_sources([SENTENCE, [2]], False)
-    parameters = Ensemble.joined([Ensemble.joined([own, own]), theirs])
+    parameters = Ensemble.joined([Ensemble.joined([weights, weights]), theirs])
     ours = greedy(model, parameters, sources, SearchOptions())
-    alone = greedy(translator, own, sources, SearchOptions())
-    assert [one.tokens for one in ours] == [one.tokens for one in alone]
-    for one, other in zip(ours, alone, strict=True):
-        assert one.log_probability == pytest.approx(other.log_probability, rel=1e-9)
-        np.testing.assert_allclose(one.alignment, other.alignment, rtol=1e-12)
+    alone = greedy(translator, weights, sources, SearchOptions())
+    assert [hypothesis.tokens for hypothesis in ours] == [hypothesis.tokens for hypothesis in alone]
+    for fused, other in zip(ours, alone, strict=True):
+        assert fused.log_probability == pytest.approx(other.log_probability, rel=1e-9)
+        np.testing.assert_allclose(fused.alignment, other.alignment, rtol=1e-12)
     batch = make_batch([(SENTENCE, [2, 3])], [0], False)
     assert model.loss(parameters, batch)[0] == pytest.approx(
-        float(translator.loss(own, batch)[0]), rel=1e-9)
+        float(translator.loss(weights, batch)[0]), rel=1e-9)

@@ -34,17 +34,17 @@ def test_translations_begin_so_with_the_probabilities_of_forced_decoding(
     sources = [list(system.source.words[2:n]) for n in (3, 5, 4)]
     prefix = words_of(system, 4, 2, 3)
     if how == "sample":
-        found = system.sample(sources, SearchOptions(), 1.0, np.random.default_rng(1), 2, prefix)
+        nbests = system.sample(sources, SearchOptions(), 1.0, np.random.default_rng(1), 2, prefix)
     else:
-        found = system.translate(sources, OPTIONS[how], prefix=prefix)
-    for source, nbest in zip(sources, found, strict=True):
+        nbests = system.translate(sources, OPTIONS[how], prefix=prefix)
+    for source, nbest in zip(sources, nbests, strict=True):
         for translation in nbest:
             assert translation.words[:3] == prefix
             assert len(translation.words) >= 6 or how != "least"
             (forced,) = system.force([(source, translation.words)])
             steps = forced.steps if translation.finished else forced.steps[:-1]
             assert translation.log_probability == pytest.approx(steps.sum(), abs=1e-4)
-    ended = [translation.finished for nbest in found for translation in nbest]
+    ended = [translation.finished for nbest in nbests for translation in nbest]
     assert any(ended) or run != "luong-rnn"
 
 
@@ -68,12 +68,12 @@ def test_what_no_translation_can_begin_with_is_refused() -> None:
 
 def test_on_a_device_the_translations_are_the_same() -> None:
     strict.install()
-    found = []
+    by_device = []
     for device in (np, strict):
         with backend.using(device):
             system = System.open(RUNS / "luong-rnn")
             sources = [list(system.source.words[2:n]) for n in (3, 5)]
             nbests = system.translate(sources, OPTIONS["least"], prefix=words_of(system, 4, 2))
-            found.append([[(translation.words, translation.log_probability)
-                           for translation in nbest] for nbest in nbests])
-    assert found[0] == found[1]
+            by_device.append([[(translation.words, translation.log_probability)
+                               for translation in nbest] for nbest in nbests])
+    assert by_device[0] == by_device[1]

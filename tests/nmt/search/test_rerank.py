@@ -40,10 +40,10 @@ def test_the_envelope_is_the_highest_line_everywhere() -> None:
     rng = np.random.default_rng(1)
     for _ in range(50):
         heights, slopes = rng.integers(-4, 5, (2, rng.integers(1, 9))).astype(float)
-        found = envelope(heights, slopes)
-        assert found[0][0] == -np.inf and [at for at, _ in found] == sorted(at for at, _ in found)
+        lines = envelope(heights, slopes)
+        assert lines[0][0] == -np.inf and [at for at, _ in lines] == sorted(at for at, _ in lines)
         for x in np.linspace(-9.03, 9.04, 90):
-            line = next(line for at, line in reversed(found) if at <= x)
+            line = next(line for at, line in reversed(lines) if at <= x)
             assert heights[line] + slopes[line] * x == pytest.approx((heights + slopes * x).max())
 
 
@@ -66,13 +66,13 @@ def test_tuning_finds_the_feature_that_tells(drawn) -> None:
     good = statistics[:, 2:6].sum(axis=1) - statistics[:, 6:].sum(axis=1) / 2
     lists.features[:, 1] = good
     starts = [np.array([1.0, 0.0, 0.0]), np.ones(3)]
-    found = tune(lists, statistics, starts)
+    tuned = tune(lists, statistics, starts)
     alone = bleu_of(statistics[choose(lists, np.array([0.0, 1.0, 0.0]))].sum(axis=0))
-    assert found.bleu >= alone > bleu_of(statistics[choose(lists, starts[0])].sum(axis=0))
-    assert np.abs(found.weights).sum() == pytest.approx(1.0)
+    assert tuned.bleu >= alone > bleu_of(statistics[choose(lists, starts[0])].sum(axis=0))
+    assert np.abs(tuned.weights).sum() == pytest.approx(1.0)
     again = tune(lists, statistics, starts)
-    assert (again.weights == found.weights).all()
-    assert found.bleu == bleu_of(statistics[choose(lists, found.weights)].sum(axis=0))
+    assert (again.weights == tuned.weights).all()
+    assert tuned.bleu == bleu_of(statistics[choose(lists, tuned.weights)].sum(axis=0))
 
 
 def test_of_equal_translations_the_first_is_chosen() -> None:

@@ -36,9 +36,9 @@ def scores(model, parameters, words):
     for n in range(3):
         row = []
         for word in words:
-            own, total = speller.select(state, np.array([n]), np.array([n])), 0.0
+            carried, total = speller.select(state, np.array([n]), np.array([n])), 0.0
             for read, next_one in zip((END, *word), (*word, END), strict=True):
-                logits, own, _ = speller.step(parameters, own, np.array([read]))
+                logits, carried, _ = speller.step(parameters, carried, np.array([read]))
                 total += logits[0, next_one] - np.log(np.exp(logits[0]).sum())
             row.append(total)
         table.append(row)
@@ -52,15 +52,15 @@ def test_the_best_word_is_found(models):
     """A beam wide enough finds the best of all words up to three letters, none forbidden."""
     model, parameters = models[0]
     if len(models) > 1:
-        model = Ensemble([one for one, _ in models])
-        parameters = Ensemble.joined([own for _, own in models])
+        model = Ensemble([translator for translator, _ in models])
+        parameters = Ensemble.joined([weights for _, weights in models])
     words = [word for n in (1, 2, 3) for word in product((2, 3, 4), repeat=n)]
     best = scores(model, parameters, words).argmax(axis=1)
-    found = spell(model, parameters, batch_of(), SearchOptions(beam=60, longest_word=3))
-    assert [len(sentence) for sentence in found] == [2, 0, 1]
-    assert [tuple(one.characters) for sentence in found for one in sentence] == [
+    spelled = spell(model, parameters, batch_of(), SearchOptions(beam=60, longest_word=3))
+    assert [len(sentence) for sentence in spelled] == [2, 0, 1]
+    assert [tuple(word.characters) for sentence in spelled for word in sentence] == [
         words[k] for k in best]
-    assert all(one.finished for sentence in found for one in sentence)
+    assert all(word.finished for sentence in spelled for word in sentence)
 
 
 def biased(letter, value):
@@ -73,17 +73,17 @@ def biased(letter, value):
 @pytest.mark.parametrize("beam", [1, 2, 5, 20])
 def test_no_word_is_empty_and_no_character_unknown(beam):
     for letter in (END, UNKNOWN):
-        found = spell(*biased(letter, 50.0), batch_of(), SearchOptions(beam=beam))
-        for one in [one for sentence in found for one in sentence]:
-            assert one.characters and UNKNOWN not in one.characters and END not in one.characters
-            assert len(one.characters) == 1 or letter == UNKNOWN
+        spelled = spell(*biased(letter, 50.0), batch_of(), SearchOptions(beam=beam))
+        for word in [word for sentence in spelled for word in sentence]:
+            assert word.characters and UNKNOWN not in word.characters and END not in word.characters
+            assert len(word.characters) == 1 or letter == UNKNOWN
 
 
 @pytest.mark.parametrize("longest", [1, 4])
 def test_a_runaway_speller_is_cut_and_says_so(longest):
-    found = spell(*biased(3, 50.0), batch_of(), SearchOptions(beam=1, longest_word=longest))
-    for one in [one for sentence in found for one in sentence]:
-        assert one.characters == [3] * longest and not one.finished
+    spelled = spell(*biased(3, 50.0), batch_of(), SearchOptions(beam=1, longest_word=longest))
+    for word in [word for sentence in spelled for word in sentence]:
+        assert word.characters == [3] * longest and not word.finished
 
 
 def test_nothing_to_spell():

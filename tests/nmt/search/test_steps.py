@@ -29,10 +29,10 @@ class Observer:
         self._rows = [(END,)] * len(SOURCES)
 
     def on_step(self, step):
-        self.steps.append(step._replace(ended=[list(one) for one in step.ended]))
+        self.steps.append(step._replace(ended=[list(hypotheses) for hypotheses in step.ended]))
         self.prefixes.append(self._rows)
         kept = ~step.done
-        rows, tokens = (part[kept].reshape(-1) for part in step.active[1:3])
+        rows, tokens = (array[kept].reshape(-1) for array in step.active[1:3])
         self._rows = [(*self._rows[row], int(token))
                       for row, token in zip(rows, tokens, strict=True)]
 
@@ -41,8 +41,8 @@ def same(ours, theirs):
     return all((a.tokens, a.log_probability, a.score, a.finished)
                == (b.tokens, b.log_probability, b.score, b.finished)
                and np.array_equal(a.alignment, b.alignment)
-               for one, other in zip(ours, theirs, strict=True)
-               for a, b in zip(one, other, strict=True))
+               for nbest, other in zip(ours, theirs, strict=True)
+               for a, b in zip(nbest, other, strict=True))
 
 
 @pytest.mark.parametrize("rule", [Markov(9, seed=4), Remembering(130, seed=4), Endless(-20.0)],
@@ -68,17 +68,18 @@ def test_candidates_are_the_best_extensions_of_what_goes_on(K):
             every = sorted(((total(rule, source, prefixes[row]) + log_p, row, token)
                             for row in rows for token, log_p in enumerate(
                                 log_softmax(rule.logits(source, prefixes[row])))), reverse=True)
-            found = step.candidates
-            C = len(found.tokens[i])
+            candidates = step.candidates
+            C = len(candidates.tokens[i])
             assert C == min(10, 6 * per_sentence)
-            np.testing.assert_allclose(found.log_probabilities[i],
-                                       [one[0] for one in every[:C]], rtol=1e-12)
+            np.testing.assert_allclose(candidates.log_probabilities[i],
+                                       [extension[0] for extension in every[:C]], rtol=1e-12)
             assert [(row, token) for _, row, token in every[:C]] == list(
-                zip(found.rows[i], found.tokens[i], strict=True))
-            others = [j for j in range(C) if found.tokens[i, j] != END]
-            grown = found.grown[i][step.active.log_probabilities[i] > -np.inf]
+                zip(candidates.rows[i], candidates.tokens[i], strict=True))
+            others = [j for j in range(C) if candidates.tokens[i, j] != END]
+            grown = candidates.grown[i][step.active.log_probabilities[i] > -np.inf]
             assert grown.tolist() == others[:K]
-            assert found.finished[i].tolist() == [token == END for token in found.tokens[i, :K]]
+            assert candidates.finished[i].tolist() == [
+                token == END for token in candidates.tokens[i, :K]]
             for row in rows:
                 np.testing.assert_array_equal(backend.to_host(step.alignment)[row, : len(source)],
                                               attention(source, prefixes[row]))
@@ -94,17 +95,18 @@ def total(rule, source, prefix):
 def test_what_ended_and_when_the_search_does(alpha):
     rule, observer = Remembering(5, seed=1), Observer()
     options = SearchOptions(beam=3, nbest=2, length_normalisation=alpha, minimum_steps=4)
-    found = beam_search(Model(rule), {}, pad(SOURCES), options, observer=observer)
+    nbests = beam_search(Model(rule), {}, pad(SOURCES), options, observer=observer)
     last = {}
     for step in observer.steps:
         assert step.limits.tolist() == limits(SOURCES, options)
         for i, sentence in enumerate(step.active.sentences):
-            last[sentence] = sorted((one.score for one in step.ended[sentence]), reverse=True)
+            last[sentence] = sorted((hypothesis.score for hypothesis in step.ended[sentence]),
+                                    reverse=True)
             worst = last[sentence][-1] if len(last[sentence]) == 2 else -np.inf
             at_limit = step.number == step.limits[sentence]
             assert step.done[i] == (at_limit or worst >= step.reachable[i])
             assert step.reachable[i] == pytest.approx(
                 step.active.log_probabilities[i, 0]
                 / options.length_penalty(int(step.limits[sentence])))
-    assert [last[i] for i in range(len(SOURCES))] == [[one.score for one in nbest]
-                                                      for nbest in found]
+    assert [last[i] for i in range(len(SOURCES))] == [[hypothesis.score for hypothesis in nbest]
+                                                      for nbest in nbests]

@@ -127,7 +127,7 @@ def test_greedy_is_the_first_of_more(V, dtype, levels):
     logits[4, V // 2] = np.nan
     sums = rng.normal(size=(5, 1))
     got, flat = best_words(logits, sums)
-    more, flats = best_candidates(logits, sums, 2)
-    np.testing.assert_array_equal(got[:4], more[:4, :1])
+    candidates, flats = best_candidates(logits, sums, 2)
+    np.testing.assert_array_equal(got[:4], candidates[:4, :1])
     np.testing.assert_array_equal(flat[:4], flats[:4, :1])
     assert np.isnan(got[4]).all()

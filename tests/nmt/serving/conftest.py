@@ -100,5 +100,5 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
         return visits[-1]
 
     yield opened
-    for one in visits:
-        one.context.close()
+    for shown in visits:
+        shown.context.close()

@@ -21,12 +21,12 @@ def test_a_sentence_is_translated_and_its_search_is_shown(visit: Any, serving: A
     best, steps = answer["nbest"][0], answer["search"]["searches"]["beam"]["steps"]
     assert shown.page.inner_text("#translation") == (answer["translation"] or "(empty)")
     assert shown.texts("#read .unknown") == UNKNOWN == answer["unknown"]
-    assert shown.texts("#words .value") == [one["word"] for one in best["words"]]
+    assert shown.texts("#words .value") == [word["word"] for word in best["words"]]
     said = shown.page.eval_on_selector_all("#words .number", "all => all.map(x => x.title)")
-    for title, one in zip(said, best["words"], strict=True):
-        assert float(title[6:].partition(",")[0].replace("−", "-")) == pytest.approx(one["log_p"])
+    for title, word in zip(said, best["words"], strict=True):
+        assert float(title[6:].partition(",")[0].replace("−", "-")) == pytest.approx(word["log_p"])
     assert shown.texts("#result dd[data-of=beam] a") == [
-        one["translation"] or "(empty)" for one in answer["nbest"]]
+        hypothesis["translation"] or "(empty)" for hypothesis in answer["nbest"]]
     weights = [[float(value) for value in row] for row in shown.page.evaluate(
         """[...document.querySelectorAll("#attention tbody tr")].map((row) =>
            [...row.querySelectorAll("td")].map((cell) => cell.style.getPropertyValue("--weight")))
@@ -34,7 +34,7 @@ def test_a_sentence_is_translated_and_its_search_is_shown(visit: Any, serving: A
     assert weights == best["attention"]
     assert shown.texts("#attention thead th span") == answer["source"]
     assert shown.texts(".lane.beam .word") == [
-        one["word"] for step in steps for one in step["candidates"]]
+        candidate["word"] for step in steps for candidate in step["candidates"]]
     assert set(shown.requests) == {server.url, f"{server.url}translate"}
     assert shown.complaints == [] and not shown.page.query_selector("img")
 
@@ -46,7 +46,7 @@ def test_keys_and_other_hypotheses(visit: Any, serving: Any) -> None:
     second = server.service.answer({"text": SENTENCE})["nbest"][1]
     shown.page.click("#result dd[data-of=beam] >> nth=1 >> a")
     shown.page.wait_for_selector(f"#hypothesis .value >> nth={len(second['words']) - 1}")
-    assert shown.texts("#hypothesis .value") == [one["word"] for one in second["words"]]
+    assert shown.texts("#hypothesis .value") == [word["word"] for word in second["words"]]
     shown.page.keyboard.press("Home")
     assert shown.page.inner_text("#where b") == "Step 1"
     shown.page.focus("#text")

@@ -56,7 +56,7 @@ def test_the_page_translates(kind: str, opened: Any, tmp_path: Path) -> None:
     answer = service.answer({"text": "one two zebra <b>"})
     assert shown.page.inner_text("#translation") == (answer["translation"] or "(empty)")
     assert shown.texts("#read .unknown") == ["zebra", "<b>"]
-    assert shown.texts("#words .value") == [one["word"] for one in answer["nbest"][0]["words"]]
+    assert shown.texts("#words .value") == [word["word"] for word in answer["nbest"][0]["words"]]
     assert not shown.complaints
     notes = " ".join(answer["notes"])
     assert (f"annotated text ({kind})" in notes) is (kind in SYMBOLS)

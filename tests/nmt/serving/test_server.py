@@ -61,7 +61,7 @@ def test_answers_and_refusals(serving: Any, run: Path) -> None:
     for status, message, given in cases:
         got, answer, headers = ask(server, **given)
         assert got == status, given
-        assert any(part in answer["error"] for part in message.split("|")), answer
+        assert any(phrase in answer["error"] for phrase in message.split("|")), answer
         assert "\n" not in answer["error"] and str(run.parent) not in json.dumps(answer)
         assert headers["Cache-Control"] == "no-store" and "Python" not in headers["Server"]
     for host in ("localhost:1", "127.0.0.1", "[::1]:8000"):
@@ -107,7 +107,7 @@ def test_ten_at_once(serving: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(server.service, "_translated", slowly)
     done: list[tuple[int, int]] = []
 
-    def one(number: int) -> None:
+    def request(number: int) -> None:
         status, answer, headers = ask(server, json.dumps({"text": f"one {number}"}))
         assert status in (200, 503)
         if status == 503:
@@ -120,7 +120,7 @@ def test_ten_at_once(serving: Any, monkeypatch: Any) -> None:
             gate.set()
 
     with ThreadPoolExecutor(10) as pool:
-        list(pool.map(one, range(10)))
+        list(pool.map(request, range(10)))
     assert sorted(status for _, status in done) == [200] * 3 + [503] * 7
 
 

@@ -54,25 +54,26 @@ def test_an_answer_is_what_the_library_says(name: str, tmp_path: Path) -> None:
     loaded = LoadedTranslator(service.system)
     expected = loaded.nbest(SENTENCE, 3, beam=3)
     [translations] = service.system.translate([SENTENCE.split()], service_options(service))
-    assert [one["translation"] for one in answer["nbest"]] == [one.text for one in expected]
+    assert [hypothesis["translation"] for hypothesis in answer["nbest"]] == [
+        hypothesis.text for hypothesis in expected]
     assert answer["translation"] == expected[0].text
     assert answer["unknown"] == ["zebra", "<b>"] == loaded.unknown(SENTENCE)
     assert any("zebra" in note for note in answer["notes"])
     assert any(translation.words for translation in translations)
-    for one, other, translation in zip(answer["nbest"], expected, translations, strict=True):
-        assert (one["log_p"], one["score"], one["finished"]) == other[1:]
-        words = [part["word"] for part in one["words"]]
+    for hypothesis, other, translation in zip(answer["nbest"], expected, translations, strict=True):
+        assert (hypothesis["log_p"], hypothesis["score"], hypothesis["finished"]) == other[1:]
+        words = [word["word"] for word in hypothesis["words"]]
         assert words == [*translation.words, *["</s>"] * translation.finished]
-        log_p = [part["log_p"] for part in one["words"]]
-        assert sum(log_p) == pytest.approx(one["log_p"], rel=1e-5)
+        log_p = [word["log_p"] for word in hypothesis["words"]]
+        assert sum(log_p) == pytest.approx(hypothesis["log_p"], rel=1e-5)
         if translation.words:  # force-decoding wants some
             [forced] = service.system.force([(SENTENCE.split(), translation.unspelled)])
             np.testing.assert_allclose(log_p, np.asarray(forced.steps)[: len(log_p)], atol=1e-5)
         if translation.alignment is None:
-            assert one["attention"] is None and name == "plain"
+            assert hypothesis["attention"] is None and name == "plain"
         else:
-            np.testing.assert_allclose(one["attention"], translation.alignment, atol=1e-5)
-            assert len(answer["source"]) == len(one["attention"][0])
+            np.testing.assert_allclose(hypothesis["attention"], translation.alignment, atol=1e-5)
+            assert len(answer["source"]) == len(hypothesis["attention"][0])
 
 
 def service_options(service: Service) -> Any:

@@ -27,30 +27,30 @@ def path(tmp_path):
 
 def test_round_trip(path, arrays):
     checkpoint.save(path, arrays, {"epoch": 2, "deep": {"list": [1, 2.5, None, 2**100]}})
-    found = checkpoint.load(path)
-    assert found.metadata == {"epoch": 2, "deep": {"list": [1, 2.5, None, 2**100]}}
-    assert found.arrays.keys() == arrays.keys()
+    loaded = checkpoint.load(path)
+    assert loaded.metadata == {"epoch": 2, "deep": {"list": [1, 2.5, None, 2**100]}}
+    assert loaded.arrays.keys() == arrays.keys()
     for name, array in arrays.items():
-        assert found.arrays[name].dtype == array.dtype and found.arrays[name].shape == array.shape
-        np.testing.assert_array_equal(found.arrays[name], array)
-    assert found.select("parameters/").keys() == {"W", "b"}
+        assert loaded.arrays[name].dtype == array.dtype and loaded.arrays[name].shape == array.shape
+        np.testing.assert_array_equal(loaded.arrays[name], array)
+    assert loaded.select("parameters/").keys() == {"W", "b"}
     assert os.listdir(path.parent) == [path.name]
 
 
 def test_arrays_that_are_not_contiguous(path):
     a = np.arange(12.0).reshape(3, 4)
     checkpoint.save(path, {"T": a.T, "slice": a[:, 1:3], "reversed": a[::-1]}, {})
-    found = checkpoint.load(path).arrays
-    np.testing.assert_array_equal(found["T"], a.T)
-    np.testing.assert_array_equal(found["slice"], a[:, 1:3])
-    np.testing.assert_array_equal(found["reversed"], a[::-1])
+    loaded = checkpoint.load(path).arrays
+    np.testing.assert_array_equal(loaded["T"], a.T)
+    np.testing.assert_array_equal(loaded["slice"], a[:, 1:3])
+    np.testing.assert_array_equal(loaded["reversed"], a[::-1])
 
 
 def test_loaded_arrays_may_be_written_to(path, arrays):
     checkpoint.save(path, arrays, {})
-    found = checkpoint.load(path).arrays["parameters/W"]
-    found += 1
-    np.testing.assert_array_equal(found, arrays["parameters/W"] + 1)
+    loaded = checkpoint.load(path).arrays["parameters/W"]
+    loaded += 1
+    np.testing.assert_array_equal(loaded, arrays["parameters/W"] + 1)
 
 
 def test_device_arrays(path, arrays):
@@ -102,9 +102,9 @@ def test_metadata_of_others(path, metadata, message):
 def test_load_parameters_in_the_model_s_order(path, arrays):
     checkpoint.save(path, arrays, {})
     template = {"b": np.zeros(4), "W": np.zeros((3, 4), np.float32)}
-    found = checkpoint.parameters_of(checkpoint.load(path), path, template)
-    assert list(found) == ["b", "W"]
-    np.testing.assert_array_equal(found["W"], arrays["parameters/W"])
+    parameters = checkpoint.parameters_of(checkpoint.load(path), path, template)
+    assert list(parameters) == ["b", "W"]
+    np.testing.assert_array_equal(parameters["W"], arrays["parameters/W"])
 
 
 @pytest.mark.parametrize("template, message", [

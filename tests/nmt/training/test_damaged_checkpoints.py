@@ -42,9 +42,9 @@ def test_a_file_without_a_checksum_still_loads(path):
     """Files of before there was one."""
     document = {"version": checkpoint.VERSION, "metadata": {"epoch": 2}}
     save_file(ARRAYS, path, {"nmt-checkpoint": json.dumps(document)})
-    found = checkpoint.load(path)
-    np.testing.assert_array_equal(found.arrays["parameters/W"], ARRAYS["parameters/W"])
-    assert found.metadata == {"epoch": 2}
+    loaded = checkpoint.load(path)
+    np.testing.assert_array_equal(loaded.arrays["parameters/W"], ARRAYS["parameters/W"])
+    assert loaded.metadata == {"epoch": 2}
 
 
 def test_the_library_reads_what_is_written(path):
@@ -72,8 +72,8 @@ def test_a_number_of_a_document_that_is_none(path, key, value):
     document = {"training": {"counters": {}}}
     inner = document
     *outer, last = key.split(".")
-    for part in outer:
-        inner = inner[part]
+    for name in outer:
+        inner = inner[name]
     inner[last] = value
     checkpoint.save(path, ARRAYS, document)
     with pytest.raises(UserError, match=rf"metadata {key.rpartition('.best')[0] or key}: expected"):
@@ -173,5 +173,5 @@ def test_states_of_streams_that_are_none(tmp_path, capsys, change, said):
     states = {f"carried/{name}": array for name, array in change.items()}
     arrays = {name: array for name, array in (saved.arrays | states).items() if array is not None}
     checkpoint.save(path, arrays, saved.metadata)
-    found = complaint(capsys, "lm", "train", "--resume", tmp_path / "run", "--train.epochs", 2)
-    assert re.fullmatch(rf"{path}:( cannot resume:)?.* ?carried/{said}.*", found), found
+    message = complaint(capsys, "lm", "train", "--resume", tmp_path / "run", "--train.epochs", 2)
+    assert re.fullmatch(rf"{path}:( cannot resume:)?.* ?carried/{said}.*", message), message

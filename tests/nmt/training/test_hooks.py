@@ -40,10 +40,10 @@ def run(directory, divisor=1.0, max_norm=None, world=None):
 class Two(World):
     """Two ranks with the same sentences."""
 
-    def sum(self, own, parameters):
-        return own._replace(gradients={
+    def sum(self, sums, parameters):
+        return sums._replace(gradients={
             name: g._replace(values=2 * g.values) if isinstance(g, RowGradient) else 2 * g
-            for name, g in own.gradients.items()})
+            for name, g in sums.gradients.items()})
 
 
 @pytest.mark.parametrize("max_norm", [None, 0.05])  # clipped at each update

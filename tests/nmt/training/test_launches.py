@@ -101,11 +101,11 @@ def test_a_transformer_waits_for_nothing(norm, on):
 @pytest.mark.parametrize("norm", ["layer", "scale", "rms"])
 def test_launches_of_a_transformers_step(norm):
     """The figures are those of docs/gpu.md."""
-    found, plain = (training_step(on, Adam, make=transformer, norm=norm) for on in (True, False))
+    count, plain = (training_step(on, Adam, make=transformer, norm=norm) for on in (True, False))
     page = (Path(__file__).parents[3] / "docs" / "gpu.md").read_text(encoding="utf-8")
-    assert f"| `{norm}` | {plain.launches} | {found.launches} | {found.products} |" in page
-    assert plain.products == found.products
-    assert found.loss == pytest.approx(plain.loss, rel=1e-5)
+    assert f"| `{norm}` | {plain.launches} | {count.launches} | {count.products} |" in page
+    assert plain.products == count.products
+    assert count.loss == pytest.approx(plain.loss, rel=1e-5)
 
 
 @pytest.mark.parametrize("feeding", [True, False])

@@ -36,14 +36,14 @@ def raw(path):
 def test_round_trip(tmp_path, sparse, shape):
     given = arrays(shape)
     checkpoint.save(tmp_path / "c", given, {"epoch": 3}, sparse=sparse)
-    found = checkpoint.load(tmp_path / "c")
-    assert found.metadata == {"epoch": 3} == checkpoint.load_metadata(tmp_path / "c")
-    assert found.arrays.keys() == given.keys()
+    loaded = checkpoint.load(tmp_path / "c")
+    assert loaded.metadata == {"epoch": 3} == checkpoint.load_metadata(tmp_path / "c")
+    assert loaded.arrays.keys() == given.keys()
     for name, array in given.items():
-        assert found.arrays[name].dtype == array.dtype
-        np.testing.assert_array_equal(found.arrays[name], array)
-        assert found.arrays[name].flags.writeable
-    assert found.select(MASKS).keys() == {"W"}
+        assert loaded.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(loaded.arrays[name], array)
+        assert loaded.arrays[name].flags.writeable
+    assert loaded.select(MASKS).keys() == {"W"}
 
 
 def test_a_sparse_file_holds_what_is_kept_and_a_bit_for_each_weight(tmp_path):

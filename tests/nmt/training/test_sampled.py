@@ -21,5 +21,5 @@ def test_a_run(tmp_path, monkeypatch) -> None:
         checkpoint.PARAMETERS) for name in ("whole", "stopped"))
     assert all(np.array_equal(array, stopped[name]) for name, array in whole.items())
     scores = [json.loads(line) for line in Path("whole", "log.jsonl").read_text().splitlines()]
-    epoch = next(one for one in scores if one["event"] == "epoch")
+    epoch = next(record for record in scores if record["event"] == "epoch")
     assert epoch["perplexity"] < 6 < epoch["scores"]["perplexity"]  # over few words, over all 9

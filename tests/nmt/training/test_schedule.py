@@ -29,9 +29,9 @@ def test_thesis_ten_epochs_halved_after_five():
 
 def test_thesis_chapters_3_and_5_halve_every_half_epoch():
     schedule = ThesisSchedule(0.7, halve_after=2, halve_every=0.5)
-    found = [[schedule.rate_at(epoch, batch / 4) for batch in range(4)] for epoch in range(1, 5)]
-    assert found == [[0.7] * 4, [0.7] * 4, [0.7 / 2] * 2 + [0.7 / 4] * 2,
-                     [0.7 / 8] * 2 + [0.7 / 16] * 2]
+    by_epoch = [[schedule.rate_at(epoch, batch / 4) for batch in range(4)] for epoch in range(1, 5)]
+    assert by_epoch == [[0.7] * 4, [0.7] * 4, [0.7 / 2] * 2 + [0.7 / 4] * 2,
+                        [0.7 / 8] * 2 + [0.7 / 16] * 2]
     assert rates(schedule, [None] * 4) == [0.7, 0.7, 0.7 / 2, 0.7 / 8]
 
 
@@ -71,12 +71,12 @@ def test_state_goes_on(make):
     scores = [5, 6, 6, 6, 4, 5, 5]
     whole, first, second = make(), make(), make()
     expected = rates(whole, scores)
-    found = rates(first, scores[:3])
+    actual = rates(first, scores[:3])
     second.load(first.state())
     for epoch, score in enumerate(scores[3:], 4):
-        found.append(second.rate)
+        actual.append(second.rate)
         tell(second, epoch, score)
-    assert found == expected and second.rate == whole.rate
+    assert actual == expected and second.rate == whole.rate
 
 
 @pytest.mark.parametrize("make, message", [

@@ -77,6 +77,6 @@ def test_an_update_is_of_one_task() -> None:
     assert sum(name == "a" for name, _ in keys) == 2  # of five batches
     for key in keys:
         batch = mixed.batch(key)
-        assert {part.task for part in batches_of(batch)} == {key[0]}
+        assert {micro_batch.task for micro_batch in batches_of(batch)} == {key[0]}
         assert len(batch.batches) in (2, 3)
-        assert mixed.weight(batch) == sum(len(part.indices) for part in batch.batches)
+        assert mixed.weight(batch) == sum(len(micro_batch.indices) for micro_batch in batch.batches)

@@ -56,21 +56,21 @@ def test_an_epoch_has_each_batch_of_the_reference_once_and_ends_with_its_last():
 def test_other_tasks_take_the_first_of_a_fresh_shuffle_and_then_of_further_ones():
     mixed, rng = mixture(), np.random.default_rng(1)
     for _ in range(5):
-        found = [key for name, key in mixed.epoch(rng) if name == "two"]
-        for first in range(0, len(found) - 2, 3):
-            assert numbers(found[first : first + 3]) == list(range(12))  # a whole shuffle
-        rest = numbers(found[len(found) // 3 * 3 :])
+        keys = [key for name, key in mixed.epoch(rng) if name == "two"]
+        for first in range(0, len(keys) - 2, 3):
+            assert numbers(keys[first : first + 3]) == list(range(12))  # a whole shuffle
+        rest = numbers(keys[len(keys) // 3 * 3 :])
         assert len(set(rest)) == len(rest)
 
 
 def test_tasks_are_drawn_by_their_ratios():
-    mixed, rng, found = mixture(), np.random.default_rng(1), Counter()
+    mixed, rng, drawn = mixture(), np.random.default_rng(1), Counter()
     for _ in range(400):
-        found.update(name for name, _ in mixed.epoch(rng))
-    assert found["one"] == 400 * 7  # N
+        drawn.update(name for name, _ in mixed.epoch(rng))
+    assert drawn["one"] == 400 * 7  # N
     for name in ("two", "three"):  # about alpha_i N: within five standard deviations
-        expected = RATIOS[name] * found["one"]
-        assert abs(found[name] - expected) < 5 * math.sqrt(expected * (1 + RATIOS[name]))
+        expected = RATIOS[name] * drawn["one"]
+        assert abs(drawn[name] - expected) < 5 * math.sqrt(expected * (1 + RATIOS[name]))
 
 
 def test_everything_an_epoch_draws_comes_from_the_one_generator():
@@ -80,8 +80,8 @@ def test_everything_an_epoch_draws_comes_from_the_one_generator():
     rng.bit_generator.state = state
     again = mixture().epoch(rng)
     assert [name for name, _ in first] == [name for name, _ in again]
-    for (_, one), (_, other) in zip(first, again, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for (_, key), (_, other) in zip(first, again, strict=True):
+        np.testing.assert_array_equal(key, other)
 
 
 def test_alone_the_reference_is_as_it_is_without_a_mixture():
@@ -141,7 +141,7 @@ def test_a_decoder_s_output_layer_and_attention_go_with_it():
 
 
 @pytest.mark.parametrize("optimizer", [SGD(0.5), Adam(0.1), Adadelta(1.0)],
-                         ids=lambda one: type(one).__name__)
+                         ids=lambda optimizer: type(optimizer).__name__)
 @pytest.mark.parametrize("task, moved", [
     ("de-en", {"de-en/encoder", "de-en/decoder", "de-en/output"}),
     ("de", {"de-en/encoder", "de/decoder", "de/output"}),
@@ -174,13 +174,13 @@ def test_dropout_is_each_task_s_own():
 def test_the_gradient_of_a_shared_parameter_is_the_sum_over_tasks():
     model = many_to_many()
     parameters = model.initial_parameters(np.random.default_rng(1), "float64")
-    plain, one = model.plain(parameters), translator()
+    plain, single = model.plain(parameters), translator()
     batches = {name: Mixture({name: source(1, seed)}, {name: 1.0}).batch((name, np.arange(4)))
                for seed, name in enumerate(("de-en", "de"))}
     total = np.zeros_like(parameters["de-en/encoder.0.W"])
     for batch in batches.values():
         total += model.backward(model.loss(parameters, batch)[1])["de-en/encoder.0.W"]
-    alone = sum(one.backward(one.loss(of_task(name, plain), batch)[1])["encoder.0.W"]
+    alone = sum(single.backward(single.loss(of_task(name, plain), batch)[1])["encoder.0.W"]
                 for name, batch in batches.items())
     np.testing.assert_array_equal(total, alone)
     rows = model.backward(model.loss(parameters, batches["de"])[1])["de-en/encoder.W_e"]
@@ -248,34 +248,34 @@ def test_perplexity_is_each_task_s_and_never_the_mixture_s(tmp_path):
         train(tmp_path, 1))
     assert not {"loss", "perplexity"} & ({*epoch} | {*updates[0]})
     for task, facts in epoch["tasks"].items():
-        own = [r["tasks"][task] for r in updates if task in r["tasks"]]
-        tokens = sum(one["target_tokens"] for one in own)
-        assert facts["updates"] == len(own) and facts["target_tokens"] == tokens
-        nats = sum(one["loss"] * one["target_tokens"] for one in own)
+        windows = [r["tasks"][task] for r in updates if task in r["tasks"]]
+        tokens = sum(window["target_tokens"] for window in windows)
+        assert facts["updates"] == len(windows) and facts["target_tokens"] == tokens
+        nats = sum(window["loss"] * window["target_tokens"] for window in windows)
         assert facts["perplexity"] == pytest.approx(math.exp(nats / tokens))
 
 
 def test_a_meter_goes_on_where_it_was_saved():
-    one, other = Meter(np), Meter(np)
-    one.add(np.float64(3.0), 1.0, 2, "a")
-    one.close_window()
-    one.add(np.float64(5.0), 1.0, 4, "b")
-    other.load(json.loads(json.dumps(one.state())))
-    for meter in (one, other):
+    saved, resumed = Meter(np), Meter(np)
+    saved.add(np.float64(3.0), 1.0, 2, "a")
+    saved.close_window()
+    saved.add(np.float64(5.0), 1.0, 4, "b")
+    resumed.load(json.loads(json.dumps(saved.state())))
+    for meter in (saved, resumed):
         meter.add(np.float64(1.0), 1.0, 2, "a")
         assert set(meter.close_window()["tasks"]) == {"a", "b"}
-    facts, again = one.close_epoch(), other.close_epoch()
+    facts, again = saved.close_epoch(), resumed.close_epoch()
     assert facts["tasks"] == again["tasks"] and facts["tasks"]["a"]["loss"] == 1.0
 
 
 def test_a_meter_knows_the_length_s_part_and_the_states_of_older_runs():
     """In nats per token, of the window and of the epoch; states without it begin at zero."""
     parts = Losses(np.float64(5.0), lengths=np.float64(2.0))
-    one, other = Meter(np), Meter(np)
-    one.add(np.float64(6.0), 1.0, 4, parts=parts)
-    state = one.state()
-    other.load(json.loads(json.dumps(state)))
-    for meter in (one, other):
+    saved, resumed = Meter(np), Meter(np)
+    saved.add(np.float64(6.0), 1.0, 4, parts=parts)
+    state = saved.state()
+    resumed.load(json.loads(json.dumps(state)))
+    for meter in (saved, resumed):
         facts = meter.close_window()
         assert (facts["loss"], facts["objective"], facts["length_loss"]) == (1.25, 1.5, 0.5)
         assert meter.close_epoch()["length_loss"] == 0.5

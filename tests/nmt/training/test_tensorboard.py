@@ -17,13 +17,13 @@ event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2", reason="needs te
 
 def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:
     """The numbers of all event files, by name, in the order in which the files were made."""
-    found = defaultdict(list)
+    numbers = defaultdict(list)
     for path in sorted(directory.iterdir()):
         for record in records(path.read_bytes()):
             event = event_pb2.Event.FromString(record)
             for value in event.summary.value:
-                found[value.tag].append((event.step, value.simple_value))
-    return found
+                numbers[value.tag].append((event.step, value.simple_value))
+    return numbers
 
 
 def records(content: bytes) -> Iterator[bytes]:
@@ -40,15 +40,15 @@ def test_the_numbers_of_the_log(corpus: Path) -> None:
     log = read_log(corpus / "run" / "log.jsonl")
     epochs = [record for record in log if record["event"] == "epoch"]
     updates = [record for record in log if record["event"] == "update"]
-    found = scalars(corpus / "run" / "tensorboard")
+    written = scalars(corpus / "run" / "tensorboard")
     for name in ("perplexity", "bleu"):
         wanted = [(record["step"], record["scores"][name]) for record in epochs]
-        assert found[f"dev/{name}"] == [(step, pytest.approx(value)) for step, value in wanted]
-    assert [value for _, value in found["epoch/train_perplexity"]] == \
+        assert written[f"dev/{name}"] == [(step, pytest.approx(value)) for step, value in wanted]
+    assert [value for _, value in written["epoch/train_perplexity"]] == \
         pytest.approx([record["perplexity"] for record in epochs])
-    assert len(found["train/perplexity"]) > 2
+    assert len(written["train/perplexity"]) > 2
     logged = {record["step"]: record["perplexity"] for record in updates}
-    for step, value in found["train/perplexity"]:
+    for step, value in written["train/perplexity"]:
         assert value == pytest.approx(logged[step])
 
 

@@ -33,7 +33,7 @@ WORDS, CLASSES, SIZE, EXAMPLES = 11, 4, 6, 30
 class SoftmaxCache(NamedTuple):
     losses: Losses
     state: None
-    own: Any
+    operands: Any
 
 
 class SoftmaxModel:
@@ -62,7 +62,7 @@ class SoftmaxModel:
         return loss, SoftmaxCache(Losses(loss), None, (parameters, index, mask, h, p - one_hot))
 
     def backward(self, cache):
-        parameters, index, mask, h, ds = cache.own
+        parameters, index, mask, h, ds = cache.operands
         return {"b": ds.sum(axis=0), "W": ds.T @ h,
                 "W_e": sum_rows((ds @ parameters["W"]) * mask, index, WORDS)}
 

@@ -23,8 +23,8 @@ def test_inverse_square_root_is_the_equation(lam):
     peak = literal(8000, lam, 512, 8000)
     assert f"{peak:.1e}" == {1.0: "4.9e-04", 2.0: "9.9e-04"}[lam]
     updates = (1, 2, 4000, 7999, 8000, 8001, 32000)
-    found = rates(updates, schedule="inverse-sqrt", learning_rate=peak, warmup=8000)
-    assert found == pytest.approx([literal(n, lam, 512, 8000) for n in updates], rel=1e-14)
+    actual = rates(updates, schedule="inverse-sqrt", learning_rate=peak, warmup=8000)
+    assert actual == pytest.approx([literal(n, lam, 512, 8000) for n in updates], rel=1e-14)
     assert scale(peak, 8000, 512) == pytest.approx(lam, rel=1e-14)
 
 

@@ -68,7 +68,7 @@ def _backward(
 ) -> tuple[Array, Array]:
     """dx, and the gradients of the weights, one after another."""
     xp, char, d = array_module(dy), dy.dtype.char, dy.shape[-1]
-    x_hat, size, g, own = cache
+    x_hat, size, g, outside = cache
     if flat(char, dy, x_hat) == 0:
         raise Unfusable
     flat(char, size)
@@ -76,8 +76,8 @@ def _backward(
     dx, partial = xp.empty(dy.shape, dtype=dy.dtype), xp.empty((blocks, width), dtype=dy.dtype)
     sums = xp.empty((width,), dtype=dy.dtype)
     launch(NORMS["norm_backward"], char, blocks, size.size, d, dy, x_hat, size,
-           0 if own is None else own, centred, averaged, *_weights(g, char, averaged), dx, partial,
-           width)
+           0 if outside is None else outside, centred, averaged, *_weights(g, char, averaged), dx,
+           partial, width)
     launch(NORMS["column_sums"], char, width, blocks, width, partial, sums)
     return dx, sums
 

@@ -128,7 +128,8 @@ class HelpWithParagraphs(Help):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill = super()._fill_text
-        return "\n\n".join(fill(part, width, indent) for part in text.strip().split("\n\n"))
+        paragraphs = text.strip().split("\n\n")
+        return "\n\n".join(fill(paragraph, width, indent) for paragraph in paragraphs)
 
 
 def parse(

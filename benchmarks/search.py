@@ -193,12 +193,12 @@ def by_ctranslate2(
     sentences = [[known.words[number] for number in sentence] for sentence in words]
 
     def find() -> Any:
-        found = engine.translate_batch(
+        results = engine.translate_batch(
             sentences, beam_size=beam, num_hypotheses=beam, length_penalty=0, return_scores=True,
             min_decoding_length=steps, max_decoding_length=steps)
         return [[Hypothesis(known.ids(hypothesis), score, score, None, finished=False)
                  for hypothesis, score in zip(result.hypotheses, result.scores, strict=True)]
-                for result in found]
+                for result in results]
     return {"CTranslate2": find}
 
 

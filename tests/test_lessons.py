@@ -177,14 +177,14 @@ def test_a_hint_is_by_the_kind_of_the_fault() -> None:
 
         from grads.check import check_gradients
 
-        for found, expected, hint in (
+        for answer, expected, hint in (
             (-x, x, "its sign is reversed"),
             ((x, 2 * x), (2 * x, x), "this would be right as result 2"),
             (x.T, x, "its numbers may be right, but it has another shape"),
             (x @ x.T, x, "a column has met a row, which makes a matrix"),
             (x * np.inf, x, "an exp overflows, or zero is divided by zero"),
         ):
-            assert (difference(found, expected) or "").endswith(f"\n  Hint: {hint}")
+            assert (difference(answer, expected) or "").endswith(f"\n  Hint: {hint}")
         for several in ((x, x[0]), (x, x)):
             said = wrong_form(several, x) or ""
             assert said.endswith("alone, of shape (2, 1), got a tuple of 2")

@@ -52,8 +52,8 @@ def key_of(tex: str, mark: str) -> str:
 @cache
 def known() -> dict[str, str]:
     """The HTML of each formula."""
-    found: dict[str, str] = json.loads(TYPESET.read_text("utf-8"))
-    return found
+    formulas: dict[str, str] = json.loads(TYPESET.read_text("utf-8"))
+    return formulas
 
 
 def paragraphs(text: str) -> str:

@@ -77,7 +77,7 @@ def lesson(name: str, cells: list[Cell]) -> dict[str, str | bytes]:
     for cell in cells:
         aside = is_solution(cell)
         if aside and cell["cell_type"] == "markdown":
-            number = 1 + sum(part.startswith("## ") for part in solved)
+            number = 1 + sum(entry.startswith("## ") for entry in solved)
             parts.append(f"[Solution of exercise {number}](solutions/{name}.md#exercise-{number})"
                          "{ .solution }")
             solved.append(f"## Exercise {number}")
@@ -132,13 +132,13 @@ def outputs_of(
 
 def joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Outputs, with texts that follow each other as one."""
-    found: list[dict[str, Any]] = []
+    merged: list[dict[str, Any]] = []
     for output in outputs:
-        if found and "text" in output and "text" in found[-1]:
-            found[-1] = {**output, "text": found[-1]["text"] + output["text"]}
+        if merged and "text" in output and "text" in merged[-1]:
+            merged[-1] = {**output, "text": merged[-1]["text"] + output["text"]}
         else:
-            found.append(output)
-    return found
+            merged.append(output)
+    return merged
 
 
 def archive() -> bytes:
@@ -149,9 +149,10 @@ def archive() -> bytes:
             plain = make_notebooks.notebook(path.read_text("utf-8"))
             book = make_notebooks.with_setup(plain, "../..")
             open_ = book | {"cells": [cell for cell in book["cells"] if not is_solution(cell)]}
-            for file, one in ((f"{path.stem}.ipynb", open_),
-                              (f"solutions/{path.stem}.ipynb", book)):
-                archived.writestr(f"lessons/{file}", json.dumps(one, indent=1, ensure_ascii=False))
+            for file, notebook in ((f"{path.stem}.ipynb", open_),
+                                   (f"solutions/{path.stem}.ipynb", book)):
+                text = json.dumps(notebook, indent=1, ensure_ascii=False)
+                archived.writestr(f"lessons/{file}", text)
         for helper in make_notebooks.HELPERS:
             for place in ("lessons", "lessons/solutions"):
                 archived.write(DIRECTORY / helper, f"{place}/{helper}")

@@ -75,12 +75,12 @@ def pages(paths: Iterable[str]) -> dict[str, str | bytes]:
         if path.endswith(PICTURES):
             made[page_of(path)] = (ROOT / path).read_bytes()
         elif (ROOT / path).is_dir():
-            inside = [one.relative_to(ROOT).as_posix() for one in sorted((ROOT / path).iterdir())
-                      if shown(one)]
+            inside = [child.relative_to(ROOT).as_posix()
+                      for child in sorted((ROOT / path).iterdir()) if shown(child)]
             waiting += inside
-            rows = [f"- [`{posixpath.basename(one)}`]"
-                    f"({posixpath.relpath(page_of(one), posixpath.dirname(page_of(path)))})"
-                    for one in inside]
+            rows = [f"- [`{posixpath.basename(child)}`]"
+                    f"({posixpath.relpath(page_of(child), posixpath.dirname(page_of(path)))})"
+                    for child in inside]
             made[page_of(path)] = f"{FRONT}# `{path}/`\n\n" + "\n".join(rows) + "\n"
         else:
             made[page_of(path)] = f"{FRONT}# `{path}`\n"

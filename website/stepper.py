@@ -73,5 +73,5 @@ def data_of(page: str) -> dict[str, Any]:
     match = DATA.search(page)
     if match is None:
         raise ValueError("page: expected an element with the id data")
-    found: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(match[1])))
-    return found
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(match[1])))
+    return data

@@ -63,13 +63,13 @@ def symbol(match: re.Match[str]) -> str:
     name = base.removeprefix(before)
     if name == "hbar":
         name, accent = "h", "_bar"
-    indices = "".join(f"<{tag}>{index(part)}</{tag}>"
-                      for mark, part in PART.findall(parts)
+    indices = "".join(f"<{tag}>{index(script)}</{tag}>"
+                      for mark, script in PART.findall(parts)
                       for tag in ["sub" if mark == "_" else "sup"])
     return f"{before}{GREEK.get(name, name)}{ACCENTS.get(accent or '', '')}{indices}"
 
 
-def index(part: str) -> str:
+def index(script: str) -> str:
     """What stands above or below: without braces, with a minus that is one."""
-    inner = part[1:-1] if part.startswith("{") else part
-    return "⊤" if inner == "T" and part == "T" else inner.replace("-", "−")
+    inner = script[1:-1] if script.startswith("{") else script
+    return "⊤" if inner == "T" and script == "T" else inner.replace("-", "−")

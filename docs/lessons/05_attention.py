@@ -137,10 +137,10 @@ print(check_pair(attend, attend_backward, inputs))
 # the first ten losses minus that of the first nine.
 
 # %%
-def translator(attention, units=32, source=12, target=12, **more):
+def translator(attention, units=32, source=12, target=12, **changes):
     """A translator of one layer; without input feeding, unless asked."""
     settings = {"input_feeding": False, "initialisation": "xavier",
-                "scale": 1.0, "forget_bias": 1.0, **more}
+                "scale": 1.0, "forget_bias": 1.0, **changes}
     config = ModelConfig(layers=1, hidden_size=units,
                          embedding_size=units // 2, attention=attention,
                          **settings)
@@ -249,8 +249,8 @@ KINDS = {"encoder: forward": {},
          "encoder: both ends": {"bidirectional": True, "bridge": True}}
 models, maps, correct = {}, {}, {}
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
-for place, (name, more) in zip(axes, KINDS.items(), strict=True):
-    model = translator("global", 40, len(english), len(spanish), **more)
+for place, (name, changes) in zip(axes, KINDS.items(), strict=True):
+    model = translator("global", 40, len(english), len(spanish), **changes)
     models[name] = model, fit(model, batches)
     said, maps[name] = translate(*models[name], [x for x, _ in test])
     correct[name] = [a == list(y) for a, (_, y) in zip(said, test, strict=True)]

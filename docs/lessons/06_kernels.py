@@ -86,8 +86,8 @@ def one_by_one(x, W, dh_out):
 def eight_products(x, W, dh_out):
     (T, B, E), H = x.shape, dh_out.shape[2]
     gates = np.split(W, 4)
-    W_x, W_h = ([gate[:, part] for gate in gates]
-                for part in (slice(0, E), slice(E, None)))
+    W_x, W_h = ([gate[:, columns] for gate in gates]
+                for columns in (slice(0, E), slice(E, None)))
     h, c, kept = [np.zeros((B, H), x.dtype)], [np.zeros((B, H), x.dtype)], []
     for t in range(T):
         a = [x[t] @ W_x[k].T + h[t] @ W_h[k].T for k in range(4)]  # (2.35)

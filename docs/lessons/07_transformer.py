@@ -94,14 +94,14 @@ nothing_dropped, dH = np.ones((T, T)), rng.normal(size=(T, d_k))
 
 
 def forward(Y, W_Q, W_K, W_V, b_Q, b_V):
-    own = Head(W_Q, W_K, W_V, b_Q, b_V)
-    H, trace = head_forward(Y, Y, own, future, nothing_dropped)  # (1.7), (1.8)
-    return H, (Y, own, trace)
+    head = Head(W_Q, W_K, W_V, b_Q, b_V)
+    H, trace = head_forward(Y, Y, head, future, nothing_dropped)  # (1.7), (1.8)
+    return H, (Y, head, trace)
 
 
 def backward(dH, cache):
-    Y, own, trace = cache
-    dY, dX, d_head = head_forward_grad(dH, Y, Y, own, future, nothing_dropped,
+    Y, head, trace = cache
+    dY, dX, d_head = head_forward_grad(dH, Y, Y, head, future, nothing_dropped,
                                        trace)
     return dY + dX, *d_head                               # Y asks, and is asked
 

@@ -139,21 +139,21 @@ def _alike(result: Any, other: Any) -> bool:
         return False
 
 
-def difference(found: Any, expected: Any, what: str = "the result") -> str | None:
+def difference(answer: Any, expected: Any, what: str = "the result") -> str | None:
     """What keeps an array (or several, in a tuple or list) from being the expected one, or None."""
-    if fault := wrong_form(found, expected, what):
+    if fault := wrong_form(answer, expected, what):
         return fault
     if isinstance(expected, tuple):
-        for number, (a, b) in enumerate(zip(found, expected, strict=True), 1):
+        for number, (a, b) in enumerate(zip(answer, expected, strict=True), 1):
             if fault := difference(a, b, f"result {number}"):
                 places = [k for k, other in enumerate(expected, 1) if not difference(a, other)]
                 order = f"{HINT}this would be right as result {places[0]}" if places else ""
                 return fault.partition(HINT)[0] + order if order else fault
         return None
-    found, expected = np.asarray(found), np.asarray(expected)
-    if found.dtype.kind not in "biufc":
-        return f"expected {what} in numbers, got {found.tolist()!r}"
-    given, wanted = found * 1, expected * 1  # True and False as numbers
+    answer, expected = np.asarray(answer), np.asarray(expected)
+    if answer.dtype.kind not in "biufc":
+        return f"expected {what} in numbers, got {answer.tolist()!r}"
+    given, wanted = answer * 1, expected * 1  # True and False as numbers
     if np.allclose(given, wanted, rtol=1e-9, atol=1e-12, equal_nan=True):
         return None
     index = np.unravel_index(np.abs(given - wanted).argmax(), given.shape)
@@ -164,7 +164,7 @@ def difference(found: Any, expected: Any, what: str = "the result") -> str | Non
     elif not np.isfinite(given).all():
         advice = f"{HINT}an exp overflows, or zero is divided by zero"
     return (f"expected {what} to be {_written(expected[index])}{where}, "
-            f"got {_written(found[index])}{advice}")
+            f"got {_written(answer[index])}{advice}")
 
 
 def _written(value: Any) -> str:
@@ -173,16 +173,17 @@ def _written(value: Any) -> str:
     return f"{value:.6g}" if not is_whole else f"{value if value.dtype == bool else int(value)}"
 
 
-def wrong_form(found: Any, expected: Any, what: str = "the result") -> str | None:
+def wrong_form(answer: Any, expected: Any, what: str = "the result") -> str | None:
     """What keeps an answer from having the expected number of results, and shapes, or None."""
-    if is_empty(found):
+    if is_empty(answer):
         return NO_ANSWER
     if isinstance(expected, tuple):
-        is_row = isinstance(found, tuple | list) or (isinstance(found, np.ndarray) and found.ndim)
-        if not is_row or len(found) != len(expected):
-            return (f"expected {len(expected)} results, got {_shown(found)}"
+        is_row = isinstance(answer, tuple | list) or (
+            isinstance(answer, np.ndarray) and answer.ndim)
+        if not is_row or len(answer) != len(expected):
+            return (f"expected {len(expected)} results, got {_shown(answer)}"
                     f"{HINT}return {len(expected)} results, with commas between them")
-        for number, (a, b) in enumerate(zip(found, expected, strict=True), 1):
+        for number, (a, b) in enumerate(zip(answer, expected, strict=True), 1):
             if fault := wrong_form(a, b, f"result {number}"):
                 shape = np.shape(a)
                 places = [k for k, other in enumerate(expected, 1) if np.shape(other) == shape]
@@ -191,27 +192,27 @@ def wrong_form(found: Any, expected: Any, what: str = "the result") -> str | Non
                 return fault.replace(NO_ANSWER, "one result is None")
         return None
     shape = np.shape(expected)
-    if isinstance(found, tuple | list):
-        is_deeper = max(map(np.ndim, found), default=0) >= max(len(shape), 1)
-        if is_deeper or len({np.shape(result) for result in found}) > 1:
-            got = f"a {type(found).__name__} of {len(found)}"
+    if isinstance(answer, tuple | list):
+        is_deeper = max(map(np.ndim, answer), default=0) >= max(len(shape), 1)
+        if is_deeper or len({np.shape(result) for result in answer}) > 1:
+            got = f"a {type(answer).__name__} of {len(answer)}"
             return f"expected {what} alone, of shape {shape}, got {got}"
-    if isinstance(found, dict) and not isinstance(expected, dict):
+    if isinstance(answer, dict) and not isinstance(expected, dict):
         return f"expected {what} as an array of shape {shape}, got a dict"
-    if np.shape(found) == shape:
+    if np.shape(answer) == shape:
         return None
     advice = ""
-    if np.size(found) == np.size(expected) > 1:
+    if np.size(answer) == np.size(expected) > 1:
         advice = f"{HINT}its numbers may be right, but it has another shape"
-    elif len(shape) == 2 and shape[1] == 1 and np.shape(found) == (shape[0],) * 2:
+    elif len(shape) == 2 and shape[1] == 1 and np.shape(answer) == (shape[0],) * 2:
         advice = f"{HINT}a column has met a row, which makes a matrix"
-    return f"expected {what} of shape {shape}, got {np.shape(found)}{advice}"
+    return f"expected {what} of shape {shape}, got {np.shape(answer)}{advice}"
 
 
-def is_empty(found: Any) -> bool:
+def is_empty(answer: Any) -> bool:
     """Whether a function of the reader returns nothing so far: None, or a tuple of it."""
-    return found is None or (isinstance(found, tuple | list) and len(found) > 0
-                             and all(result is None for result in found))
+    return answer is None or (isinstance(answer, tuple | list) and len(answer) > 0
+                              and all(result is None for result in answer))
 
 
 def verdict(report: Report) -> str | None:
@@ -226,6 +227,6 @@ def verdict(report: Report) -> str | None:
             f"not {row.analytic:.6g}{''.join(hints[:1])}")
 
 
-def _shown(found: Any) -> str:
-    is_several = isinstance(found, tuple | list)
-    return f"{len(found)}" if is_several else f"one {type(found).__name__}"
+def _shown(answer: Any) -> str:
+    is_several = isinstance(answer, tuple | list)
+    return f"{len(answer)}" if is_several else f"one {type(answer).__name__}"

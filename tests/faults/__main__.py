@@ -42,16 +42,16 @@ def main() -> None:
 
 def all_faults(case: Case, options: argparse.Namespace) -> dict[str, Callable[[], int]]:
     """Each kind by its name."""
-    own, others = case.directory / "save", case.directory / "systems"
-    own.mkdir()
+    saves, others = case.directory / "save", case.directory / "systems"
+    saves.mkdir()
     others.mkdir()
     calls = range(1, case.calls + 1, options.step)
     return {
-        "kill -9 between two calls of a save": partial(faults.kills_between_calls_of_a_save, own),
-        "kill -9 in a loop of saves": partial(faults.kills_in_a_loop_of_saves, own, options.kills,
+        "kill -9 between two calls of a save": partial(faults.kills_between_calls_of_a_save, saves),
+        "kill -9 in a loop of saves": partial(faults.kills_in_a_loop_of_saves, saves, options.kills,
                                               options.seed),
-        "disk full in a save": partial(faults.errors_in_a_save, own, FULL),
-        "read-only in a save": partial(faults.errors_in_a_save, own, READ_ONLY),
+        "disk full in a save": partial(faults.errors_in_a_save, saves, FULL),
+        "read-only in a save": partial(faults.errors_in_a_save, saves, READ_ONLY),
         "kill -9 at random moments": partial(faults.kills_at_random, case, options.kills,
                                              options.seed),
         "kill -9 between two calls of a run": partial(faults.kills_between_calls_of_a_run, case,

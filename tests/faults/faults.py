@@ -71,16 +71,16 @@ def holds(path: Path) -> int:
 
 def kills_between_calls_of_a_save(directory: Path) -> int:
     """Before each call, and at none: the file is the old one or the new one, and is then swept."""
-    path, found = directory / LAST, set()
+    path, versions = directory / LAST, set()
     save(path, 1)
     calls = calls_of(lambda: save(path, 2), directory / "calls")
     for at in range(1, calls + 1):
         save(path, 1)
         assert with_fault(lambda: save(path, 2), kill, at) == -signal.SIGKILL
-        found.add(holds(path))
+        versions.add(holds(path))
         save(path, 1)
         assert not hidden(directory)
-    assert found == {1, 2}
+    assert versions == {1, 2}
     return calls
 
 
@@ -109,14 +109,14 @@ def errors_in_a_save(directory: Path, fault: Fault) -> int:
     path = directory / LAST
     save(path, 1)
     calls = calls_of(lambda: save(path, 2), directory / "calls")
-    refused, found = 0, list[int]()
+    refused, versions = 0, list[int]()
     for at in range(1, calls + 1):
         save(path, 1)
         status = with_fault(lambda: save(path, 2), fault, at)
         refused += status == 2
-        found.append(holds(path))
+        versions.append(holds(path))
         assert status in (0, 2) and not hidden(directory)
-    assert refused and found == sorted(found) and {*found} == {1, 2}
+    assert refused and versions == sorted(versions) and {*versions} == {1, 2}
     return calls
 
 
@@ -132,17 +132,17 @@ def kills_between_calls_of_a_run(case: Case, places: Sequence[int]) -> int:
     return len(places)
 
 
-def kills_photographed(case: Case, found: Sequence[Photograph]) -> int:
+def kills_photographed(case: Case, photographs: Sequence[Photograph]) -> int:
     """A run that was killed anywhere, in each state that its files were in: it ends as the whole.
 
     What a killed process leaves is its files, so that those of one run, photographed before each of
     its calls, are those of all kills.
     """
-    for photograph in found:
+    for photograph in photographs:
         restore(case.directory / "cut", photograph)
         case.check("cut")
         shutil.rmtree(case.directory / "cut")
-    return len(found)
+    return len(photographs)
 
 
 def kills_of_every_system(cases: Iterable[Case], step: int) -> int:

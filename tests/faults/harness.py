@@ -152,9 +152,9 @@ class Case:
         place = self.directory / "photographs"
 
         def photograph() -> None:
-            found = photograph_of(self.directory / name)
-            taken[frozenset((file, content) for file, content in found.items()
-                            if not Path(file).name.startswith("."))] = found
+            files = photograph_of(self.directory / name)
+            taken[frozenset((file, content) for file, content in files.items()
+                            if not Path(file).name.startswith("."))] = files
 
         def photographed() -> int:
             count_calls(photograph, 1, always=True)
@@ -163,8 +163,8 @@ class Case:
             return ended
 
         assert run(photographed) == status, said()
-        found: list[Photograph] = pickle.loads(place.read_bytes())
-        return found
+        photographs: list[Photograph] = pickle.loads(place.read_bytes())
+        return photographs
 
     def make_whole(self) -> None:
         """Train without a fault."""
@@ -189,10 +189,10 @@ def photograph_of(directory: Path) -> Photograph:
             for path in (directory / name,)} if directory.exists() else {}
 
 
-def restore(directory: Path, found: Photograph) -> None:
+def restore(directory: Path, photograph: Photograph) -> None:
     """Make a directory as it was."""
     directory.mkdir()
-    for name, content in sorted(found.items()):
+    for name, content in sorted(photograph.items()):
         if content is None:
             (directory / name).mkdir()
         else:

@@ -30,8 +30,8 @@ def _no_waiting_for_the_disk(monkeypatch):
 
 @pytest.mark.parametrize("name", systems.COMMANDS)
 def test_kills_anywhere(cases, name):
-    found = cases[name].photographs()
-    assert faults.kills_photographed(cases[name], found) >= 5
+    photographs = cases[name].photographs()
+    assert faults.kills_photographed(cases[name], photographs) >= 5
     shutil.rmtree(cases[name].directory / "whole")
 
 
@@ -43,12 +43,13 @@ def test_no_system_is_left_out(cases):
         kinds.add(known["kind"])
         architectures.add(known["recipe"].get("model.architecture"))
     assert architectures - {None} == MODELS.keys()
-    assert kinds == {one.kind for one in subclasses(BaseSystem) if "kind" in vars(one)}
+    assert kinds == {system.kind for system in subclasses(BaseSystem) if "kind" in vars(system)}
 
 
 def subclasses(kind):
     """All of them, those of subclasses too."""
-    return {one for own in kind.__subclasses__() for one in (own, *subclasses(own))}
+    return {descendant for subclass in kind.__subclasses__()
+            for descendant in (subclass, *subclasses(subclass))}
 
 
 @dataclass
@@ -70,9 +71,9 @@ class Failing(Case):
 def test_kills_while_a_failed_run_is_taken_back(cases):
     """Also the checkpoints of epochs that it kept."""
     case = cases["several tasks"]
-    found = Failing(case.directory, case.command).photographs("failed", status=2)
+    photographs = Failing(case.directory, case.command).photographs("failed", status=2)
     assert not (case.directory / "failed").exists()
     case.make_whole()
-    first = ["b/epoch-1.safetensors" in one for one in found].index(True)
-    assert faults.kills_photographed(case, found[first:]) > 10
+    first = ["b/epoch-1.safetensors" in photograph for photograph in photographs].index(True)
+    assert faults.kills_photographed(case, photographs[first:]) > 10
     shutil.rmtree(case.directory / "whole")

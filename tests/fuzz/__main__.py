@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, help="directory for inputs that fail")
     options = parser.parse_args()
-    found = 0
+    findings = 0
     for name in options.readers or READERS:
         count, begun = options.inputs or READERS[name].inputs, time.process_time()
         outcome = fuzz(READERS[name], inputs(name, count, options.seed, options.first))
@@ -43,8 +43,8 @@ def main() -> int:
             if options.output is not None:
                 options.output.mkdir(parents=True, exist_ok=True)
                 (options.output / which.replace("/", "-")).write_bytes(data)
-        found += len(outcome.findings)
-    return int(found > 0)
+        findings += len(outcome.findings)
+    return int(findings > 0)
 
 
 if __name__ == "__main__":

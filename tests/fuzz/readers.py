@@ -127,16 +127,16 @@ RECORDS: list[Any] = [
     {"event": "epoch", "step": 2, "epoch": 1, "loss": None, "perplexity": 4.0, "improved": True,
      "scores": {"perplexity": 4.0, "bleu": 12.5}},
 ]
-LOGS = ["".join(json.dumps(one) + "\n" for one in RECORDS).encode(),
-        *(json.dumps(one).encode() for one in RECORDS)]
+LOGS = ["".join(json.dumps(record) + "\n" for record in RECORDS).encode(),
+        *(json.dumps(record).encode() for record in RECORDS)]
 
 
 def make_log(rng: Random) -> bytes:
     """Bytes changed, or a record's values."""
     if rng.random() < 0.5:
         return mutated(rng, LOGS)
-    lines = [odd_json(rng, one) if rng.random() < 0.5 else json.dumps(one)
-             for one in rng.choices(RECORDS, k=rng.randrange(1, 4))]
+    lines = [odd_json(rng, record) if rng.random() < 0.5 else json.dumps(record)
+             for record in rng.choices(RECORDS, k=rng.randrange(1, 4))]
     return "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
 
 
@@ -160,10 +160,10 @@ def read_vocabulary(path: Path) -> None:
 
 def read_words(path: Path) -> None:
     """A dictionary likewise."""
-    found = read_dictionary(path)
+    dictionary = read_dictionary(path)
     again = path.with_name("again")
-    write_dictionary(again, found)
-    assert read_dictionary(again) == found
+    write_dictionary(again, dictionary)
+    assert read_dictionary(again) == dictionary
 
 
 def read_corpus(path: Path) -> None:
@@ -173,9 +173,9 @@ def read_corpus(path: Path) -> None:
     for name in TOKENISERS:
         cut = tokeniser(name, "en")
         words = [cut.tokenise(line) for line in lines]
-        for one in words:
-            assert not any(word == "" or " " in word or "\n" in word for word in one), one
-            assert "\n" not in cut.detokenise(one)
+        for tokens in words:
+            assert not any(word == "" or " " in word or "\n" in word for word in tokens), tokens
+            assert "\n" not in cut.detokenise(tokens)
     prepared = prepare_pairs(lines, lines, 5, cut=True)
     assert len(prepared.pairs) + prepared.empty == len(lines)
     again = path.with_name("again")
@@ -195,11 +195,11 @@ def read_symbols(path: Path) -> None:
     for number, line in enumerate(read_lines(path), 1):
         for method in METHODS:
             try:
-                found = resolve(split_words(line), source, method, frozenset("ab"))
+                resolved = resolve(split_words(line), source, method, frozenset("ab"))
             except ValueError as error:  # of another method, as `nmt restore` says
                 assert str(error).startswith(f"expected symbols of {method}"), number
             else:
-                assert all(0 <= i < 4 for i, _ in found.links)
+                assert all(0 <= i < 4 for i, _ in resolved.links)
 
 
 SYMBOLS = [b"a <unk> b\n", b"<unk_1> c <unk_0> <unk_7>\n", b"a <p_-1> <unk> <p_2> b <p_null>\n",
@@ -220,11 +220,12 @@ def read_codes(path: Path) -> None:
 
 def read_lists(path: Path) -> None:
     """An n-best list, written again."""
-    found = read_nbest(path)
+    lists = read_nbest(path)
     again = path.with_name("again")
-    write_lines(again, [line_of(n, one) for n, own in enumerate(found) for one in own])
-    assert [[one.text for one in own] for own in read_nbest(again)] == \
-        [[one.text for one in own] for own in found]
+    write_lines(again, [line_of(n, hypothesis) for n, nbest in enumerate(lists)
+                        for hypothesis in nbest])
+    assert [[hypothesis.text for hypothesis in nbest] for nbest in read_nbest(again)] == \
+        [[hypothesis.text for hypothesis in nbest] for nbest in lists]
 
 
 LISTS = [b"0 ||| a b ||| log_p= -1.5 cut= 0 ||| -1.5\n0 ||| a ||| log_p= -2 cut= 0 ||| -2\n"

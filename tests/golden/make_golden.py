@@ -30,8 +30,8 @@ from grads.verification.reference import gradients, luong
 
 def compute(config):
     """One case: the loss in nats and the fingerprint of each gradient."""
-    loss, found = gradients(luong.loss, config, golden_parameters(config), golden_batch())
-    return {"loss": loss, "gradients": {name: fingerprint(found[name]) for name in sorted(found)}}
+    loss, arrays = gradients(luong.loss, config, golden_parameters(config), golden_batch())
+    return {"loss": loss, "gradients": {name: fingerprint(arrays[name]) for name in sorted(arrays)}}
 
 
 def train(run):

@@ -47,21 +47,21 @@ def make(name: str) -> None:
             begin(CASES[name], directory, Path(temporary), seed)
             for lock in directory.rglob(LOCK):
                 lock.unlink()
-            found = computed(name, Path(temporary))
-        if tells(name, found) and is_steady(name, found):
-            directory.with_suffix(".json").write_text(as_text(found), "utf-8")
+            numbers = computed(name, Path(temporary))
+        if tells(name, numbers) and is_steady(name, numbers):
+            directory.with_suffix(".json").write_text(as_text(numbers), "utf-8")
             return
     raise SystemExit(f"{name}: no seed below {SEEDS} gives numbers that are worth keeping")
 
 
-def tells(name: str, found: dict[str, Any]) -> bool:
+def tells(name: str, numbers: dict[str, Any]) -> bool:
     """Whether the translations depend on the sources."""
     return name in ALIKE or all(
-        len({nbest[0]["words"] for nbest in own["greedy"]}) > 2
-        for own in found["results"].values() if "greedy" in own)
+        len({nbest[0]["words"] for nbest in result["greedy"]}) > 2
+        for result in numbers["results"].values() if "greedy" in result)
 
 
-def is_steady(name: str, found: dict[str, Any]) -> bool:
+def is_steady(name: str, numbers: dict[str, Any]) -> bool:
     """Whether the numbers stay within the tolerance where each weight is rounded otherwise: sums in
     another order are no fault."""
     for draw in range(DRAWS):
@@ -74,19 +74,20 @@ def is_steady(name: str, found: dict[str, Any]) -> bool:
                 arrays = {key: (array * (1 + ROUNDING * rng.uniform(-1, 1, array.shape))).astype(
                     "float32") for key, array in saved.arrays.items() if array.dtype == "float32"}
                 checkpoint.save(path, saved.arrays | arrays, saved.metadata)
-            moved = of_copy(copy, "finished" in found)
+            moved = of_copy(copy, "finished" in numbers)
         try:
-            check_run(moved | {"gradients": {}}, found | {"gradients": {}})
+            check_run(moved | {"gradients": {}}, numbers | {"gradients": {}})
         except AssertionError as error:
             print(f"{name}: not steady: {str(error).splitlines()[0]}", flush=True)
             return False
     return True
 
 
-def as_text(found: Any) -> str:
+def as_text(numbers: Any) -> str:
     """JSON with a line for each branch, and numbers of twelve digits."""
-    found = json.loads(json.dumps(found), parse_float=lambda number: float(f"{float(number):.12g}"))
-    text = json.dumps(found, indent=1, ensure_ascii=False)
+    numbers = json.loads(json.dumps(numbers),
+                         parse_float=lambda number: float(f"{float(number):.12g}"))
+    text = json.dumps(numbers, indent=1, ensure_ascii=False)
     text = re.sub(r"([\[{])\n +", r"\1", re.sub(r"\n +([\]}])", r"\1", text))
     return re.sub(r",\n {4,}", ", ", text) + "\n"
 

@@ -37,11 +37,11 @@ class Case(NamedTuple):
 
 def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """A recipe with changes, section by section; a value of None takes a key away."""
-    found = dict(base)
+    recipe = dict(base)
     for key, value in changes.items():
-        inner = isinstance(value, dict) and isinstance(found.get(key), dict)
-        found[key] = merged(found[key], value) if inner else value
-    return {key: value for key, value in found.items() if value is not None}
+        inner = isinstance(value, dict) and isinstance(recipe.get(key), dict)
+        recipe[key] = merged(recipe[key], value) if inner else value
+    return {key: value for key, value in recipe.items() if value is not None}
 
 
 def luong(sections: dict[str, Any] | None = None, **model: Any) -> Case:
@@ -58,8 +58,8 @@ def rnnsearch(sections: dict[str, Any] | None = None, **model: Any) -> Case:
 
 def transformer(sections: dict[str, Any] | None = None, **model: Any) -> Case:
     """The same of a Transformer, which has other sizes."""
-    own = merged({"data": {"max_translate_length": 50}}, sections or {})
-    return luong(own, layers=None, embedding_size=None, **{
+    changes = merged({"data": {"max_translate_length": 50}}, sections or {})
+    return luong(changes, layers=None, embedding_size=None, **{
         "architecture": "transformer", "encoder_layers": 1, "decoder_layers": 1, "inner_size": 5,
         "heads": 2, "positions": 50, "dropout": 0.1, **model})
 
@@ -79,20 +79,20 @@ def later(case: Case) -> Case:
 def tasks(base: Case | None = None, **given: Any) -> Case:
     """Translators together: of each task what differs from the base, and keys of the mixture."""
     recipe = (base or luong()).recipe
-    own = {name: merged(recipe, given.pop(name)) for name in list(given) if name not in KEYS}
-    return Case({"tasks": own, **given})
+    recipes = {name: merged(recipe, given.pop(name)) for name in list(given) if name not in KEYS}
+    return Case({"tasks": recipes, **given})
 
 
 def attention_variants() -> dict[str, Case]:
     """Every score in every window that it goes with."""
-    found = {}
+    cases = {}
     for score, window in product((*CHOICES, "concat-identity"), ("global", "local-m", "local-p")):
         if window == "global" or score in CONTENT or score == "concat-identity":
             identity = {"concat_identity": True} if score == "concat-identity" else {}
-            found[f"luong-{score}-{window}"] = luong(
+            cases[f"luong-{score}-{window}"] = luong(
                 score=score.removesuffix("-identity"), attention=window, window=1,
                 location_length=4, **identity)
-    return found
+    return cases
 
 
 BOTH_ENDS = {"bidirectional": True, "bridge": True}

@@ -71,19 +71,19 @@ def _translated(system: BaseSystem) -> dict[str, Any]:
     if not isinstance(system, System):
         return {}
     dev = load_corpus(system.recipe.data).dev
-    found = {name: system.translate(dev.sources, options)
-             for name, options in (("greedy", GREEDY), ("beam", BEAM))}
-    return {name: [[{"words": " ".join(one.words), "score": one.score} for one in nbest]
-                   for nbest in each] for name, each in found.items()} | system.perplexities(
-                       dev.pairs)
+    translations = {name: system.translate(dev.sources, options)
+                    for name, options in (("greedy", GREEDY), ("beam", BEAM))}
+    return {name: [[{"words": " ".join(hypothesis.words), "score": hypothesis.score}
+                    for hypothesis in nbest] for nbest in lists]
+            for name, lists in translations.items()} | system.perplexities(dev.pairs)
 
 
 def gradients(systems: Systems) -> dict[str, Any]:
     """The loss of the dev set as one batch, in nats, and its gradient with respect to each stored
     parameter, as a fingerprint: float64, with dropout; of a mixture those of each task's batch."""
     first, *tasks = systems.items()
-    return {name: _gradients(first[1], replace(_batch(own), task=name))
-            for name, own in tasks or [first]}
+    return {name: _gradients(first[1], replace(_batch(system), task=name))
+            for name, system in tasks or [first]}
 
 
 def _batch(system: BaseSystem) -> Batch:
@@ -101,10 +101,10 @@ def _gradients(system: BaseSystem, batch: Batch) -> dict[str, Any]:
     stored = {name: np.asarray(array, np.float64)
               for name, array in (system.stored or system.parameters).items()}
     loss, cache = model.loss(stored, batch, model.noise(batch, np.random.default_rng(1), "float64"))
-    found = {name: one.dense() if isinstance(one, RowGradient) else one
-             for name, one in model.backward(cache).items()}
-    return {"loss": float(loss), "gradients": {name: fingerprint(name, found[name])
-                                               for name in sorted(found)}}
+    arrays = {name: gradient.dense() if isinstance(gradient, RowGradient) else gradient
+              for name, gradient in model.backward(cache).items()}
+    return {"loss": float(loss), "gradients": {name: fingerprint(name, arrays[name])
+                                               for name in sorted(arrays)}}
 
 
 def finished(directory: Path) -> dict[str, Any]:
@@ -117,15 +117,17 @@ def finished(directory: Path) -> dict[str, Any]:
 def explored(directory: Path, systems: Systems) -> dict[str, Any]:
     """For each system that `grads explore --model` opens, what steps through it, and the loss of
     the shortest pair of the dev set."""
-    found = {}
+    derivations = {}
     for name, system in systems.items():
         if not isinstance(system, TasksSystem):
             with suppress(UserError):  # a model that the stepper does not cover
-                one = open_model(directory / name, *shortest(system), "best").derivation
-                example = one.example(Request(None, Sizes(), np.random.default_rng(0), None, {}))
-                result = one.forward(*example.arguments, **example.named)
-                found[name] = {"derivation": one.name, "loss": float(one.loss(example, result))}
-    return found
+                derivation = open_model(directory / name, *shortest(system), "best").derivation
+                request = Request(None, Sizes(), np.random.default_rng(0), None, {})
+                example = derivation.example(request)
+                result = derivation.forward(*example.arguments, **example.named)
+                derivations[name] = {"derivation": derivation.name,
+                                     "loss": float(derivation.loss(example, result))}
+    return derivations
 
 
 def shortest(system: BaseSystem) -> tuple[str, str | None]:
@@ -149,44 +151,44 @@ def computed(name: str, temporary: Path) -> dict[str, Any]:
 def of_copy(copy: Path, resumed: bool) -> dict[str, Any]:
     """The same of a run directory, which is resumed where it stands."""
     systems = opened(copy)
-    found = {"results": results(systems), "gradients": gradients(systems),
-             "explored": explored(copy, systems)}
+    numbers = {"results": results(systems), "gradients": gradients(systems),
+               "explored": explored(copy, systems)}
     if resumed:
         verb = ["lm", "train"] if LanguageSystem.is_in(copy) else ["train"]
         assert nmt(*verb, "--resume", copy) == 0
-        found["finished"] = finished(copy)
-    return found
+        numbers["finished"] = finished(copy)
+    return numbers
 
 
-def check_run(found: dict[str, Any], stored: dict[str, Any]) -> None:
+def check_run(outcome: dict[str, Any], stored: dict[str, Any]) -> None:
     """Raise AssertionError unless what is computed of a run is what is stored; the stepper may open
     more."""
-    gradients_checked(found["gradients"], stored["gradients"])
-    explored = {task: found["explored"].get(task) for task in stored["explored"]}
-    check({**found, "explored": explored, "gradients": {}}, {**stored, "gradients": {}})
+    gradients_checked(outcome["gradients"], stored["gradients"])
+    explored = {task: outcome["explored"].get(task) for task in stored["explored"]}
+    check({**outcome, "explored": explored, "gradients": {}}, {**stored, "gradients": {}})
 
 
-def check(found: Any, stored: Any, tolerance: float = SINGLE, at: str = "") -> None:
+def check(tree: Any, stored: Any, tolerance: float = SINGLE, at: str = "") -> None:
     """Raise AssertionError, with the place, unless two trees are the same, numbers nearly."""
     if isinstance(stored, dict):
-        assert found.keys() == stored.keys(), at
+        assert tree.keys() == stored.keys(), at
         for key, value in stored.items():
-            check(found[key], value, tolerance, f"{at}/{key}")
+            check(tree[key], value, tolerance, f"{at}/{key}")
     elif isinstance(stored, list):
-        assert len(found) == len(stored), at
-        for place, (one, other) in enumerate(zip(found, stored, strict=True)):
-            check(one, other, tolerance, f"{at}/{place}")
+        assert len(tree) == len(stored), at
+        for place, (branch, other) in enumerate(zip(tree, stored, strict=True)):
+            check(branch, other, tolerance, f"{at}/{place}")
     elif isinstance(stored, float):
-        assert found == pytest.approx(stored, rel=tolerance), at
+        assert tree == pytest.approx(stored, rel=tolerance), at
     else:
-        assert found == stored, at
+        assert tree == stored, at
 
 
-def gradients_checked(found: dict[str, Any], stored: dict[str, Any]) -> None:
+def gradients_checked(outcome: dict[str, Any], stored: dict[str, Any]) -> None:
     """The same for losses and fingerprints; errors count relative to the gradient, or to 1."""
-    assert found.keys() == stored.keys()
-    for task, one in stored.items():
-        check(found[task]["loss"], one["loss"], DOUBLE, f"{task}/loss")
-        assert found[task]["gradients"].keys() == one["gradients"].keys()
-        for name, numbers in one["gradients"].items():
-            assert error(found[task]["gradients"][name], numbers) <= DOUBLE, f"{task}/{name}"
+    assert outcome.keys() == stored.keys()
+    for task, expected in stored.items():
+        check(outcome[task]["loss"], expected["loss"], DOUBLE, f"{task}/loss")
+        assert outcome[task]["gradients"].keys() == expected["gradients"].keys()
+        for name, numbers in expected["gradients"].items():
+            assert error(outcome[task]["gradients"][name], numbers) <= DOUBLE, f"{task}/{name}"

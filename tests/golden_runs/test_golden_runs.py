@@ -33,8 +33,8 @@ def _here(monkeypatch):
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_gives_what_it_gave(name, tmp_path):
     stored = json.loads((runs.RUNS / f"{name}.json").read_text("utf-8"))
-    found = runs.computed(name, tmp_path)
-    check_run(found, stored)
+    outcome = runs.computed(name, tmp_path)
+    check_run(outcome, stored)
 
 
 def explored(name):
@@ -45,8 +45,8 @@ def explored(name):
 @pytest.mark.parametrize("name", SAMPLE)
 def test_every_gradient_that_is_stepped_through_is_the_loss_s(name):
     (system,) = runs.opened(runs.RUNS / name).values()
-    found, loss = checked(runs.RUNS / name, *runs.shortest(system))
-    check({"derivation": found.derivation.name, "loss": loss}, explored(name))
+    trained, loss = checked(runs.RUNS / name, *runs.shortest(system))
+    check({"derivation": trained.derivation.name, "loss": loss}, explored(name))
 
 
 def test_the_page_of_a_run():
@@ -63,10 +63,10 @@ def test_a_weight_that_is_read_in_another_order_is_told_apart():
     runs.check(runs.results(systems), stored["results"])
     W_a = systems[""].parameters["attention.W_a"]
     W_a[...] = W_a[:, ::-1].copy()
-    for found, known in ((runs.results(systems), stored["results"]),
-                         (runs.gradients(systems), stored["gradients"])):
+    for outcome, known in ((runs.results(systems), stored["results"]),
+                           (runs.gradients(systems), stored["gradients"])):
         with pytest.raises(AssertionError):
-            runs.check(found, known)
+            runs.check(outcome, known)
 
 
 def test_every_case_has_a_run():

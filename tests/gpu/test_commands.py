@@ -26,8 +26,8 @@ def directory(tmp_path_factory):
     return made
 
 
-def assert_close(one, other):
-    ours, theirs = (checkpoint.load(path).select(checkpoint.PARAMETERS) for path in (one, other))
+def assert_close(path, other):
+    ours, theirs = (checkpoint.load(path).select(checkpoint.PARAMETERS) for path in (path, other))
     for name, array in ours.items():
         np.testing.assert_allclose(array, theirs[name], atol=2e-2, err_msg=name)
 

@@ -45,13 +45,13 @@ def test_kernel_equals_source(kernels, rows, width, strided, dtype, monkeypatch)
         device = on_gpu(cast(case.arguments, dtype))
         expected = function.__wrapped__(*source)
         before = len(launched)
-        found = function(*device)
+        result = function(*device)
         assert len(launched) > before, f"{case.function}: the kernel was not taken"
         pairs = list(zip(leaves(to_numpy(device), case.scratch), leaves(source, case.scratch),
                          strict=True))
         if expected is not None:
-            found = to_numpy(found)
-            pairs += zip(leaves(found) or [found], leaves(expected) or [expected], strict=True)
+            result = to_numpy(result)
+            pairs += zip(leaves(result) or [result], leaves(expected) or [expected], strict=True)
         assert_close(pairs, dtype)
     assert fused.is_on()
 

@@ -18,10 +18,10 @@ LAYOUTS = {
 }
 
 
-def _within(a, more):
+def _within(a, margins):
     """The same numbers in a block of columns of a wider array."""
-    whole = backend.array_module(a).zeros((*a.shape[:-1], a.shape[-1] + sum(more)), a.dtype)
-    view = whole[..., more[0] : more[0] + a.shape[-1]]
+    whole = backend.array_module(a).zeros((*a.shape[:-1], a.shape[-1] + sum(margins)), a.dtype)
+    view = whole[..., margins[0] : margins[0] + a.shape[-1]]
     view[...] = a
     return view
 
@@ -60,12 +60,12 @@ def test_precision(precision, least, most):
     """The relative error of a product of 512 x 512 normal numbers, against float64."""
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 512, 512))
-    exact, (x, y) = a @ b, (backend.to_device(one.astype(np.float32)) for one in (a, b))
+    exact, (x, y) = a @ b, (backend.to_device(array.astype(np.float32)) for array in (a, b))
     xp = backend.module()
     with gemm.using(precision):
         for left, right in ((x, y), (xp.stack([x, x]), xp.stack([y, y]))):
-            found = to_numpy(xp.matmul(left, right)).reshape(-1, 512, 512)[-1]
-            error = np.linalg.norm(found - exact) / np.linalg.norm(exact)
+            product = to_numpy(xp.matmul(left, right)).reshape(-1, 512, 512)[-1]
+            error = np.linalg.norm(product - exact) / np.linalg.norm(exact)
             print(f"{precision}, {left.ndim} dimensions: {error:.1e}")
             assert least <= error <= most
 
@@ -74,5 +74,5 @@ def test_float64_is_left_as_it_is():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 64, 64))
     with gemm.using("tf32"):
-        found = to_numpy(backend.module().matmul(backend.to_device(a), backend.to_device(b)))
-    np.testing.assert_allclose(found, a @ b, rtol=1e-12, atol=1e-12)
+        product = to_numpy(backend.module().matmul(backend.to_device(a), backend.to_device(b)))
+    np.testing.assert_allclose(product, a @ b, rtol=1e-12, atol=1e-12)

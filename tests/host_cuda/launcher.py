@@ -71,7 +71,7 @@ class HostLauncher:
 
     def table(self, entries):
         """Whole numbers, and the addresses of arrays, as on the device."""
-        numbers = [one if isinstance(one, int) else one.data.ptr for one in entries]
+        numbers = [entry if isinstance(entry, int) else entry.data.ptr for entry in entries]
         counts.to_device += 1
         return self.array_type(np.array(numbers, dtype=np.int64))
 

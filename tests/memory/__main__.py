@@ -41,8 +41,8 @@ def main() -> None:
 
 def show(figures: Iterable[Measured]) -> None:
     """A line each."""
-    for one in figures:
-        print(f"{one.megabytes:8.1f} MB {one.seconds:7.0f} s  {one.what}", flush=True)
+    for figure in figures:
+        print(f"{figure.megabytes:8.1f} MB {figure.seconds:7.0f} s  {figure.what}", flush=True)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_sentences_come_back(sentences, block):
 @given(st.lists(st.lists(WORD, max_size=4), max_size=9), st.integers(0, 9), st.data())
 def test_a_text_is_its_sentences_words(sentences, count, data):
     count = min(count, len(sentences))
-    words = [word for one in sentences[:count] for word in one]
+    words = [word for sentence in sentences[:count] for word in sentence]
     text = StoredText(StoredSentences(sentences), count)
     start, end = (data.draw(st.integers(-len(words) - 1, len(words) + 1)) for _ in range(2))
     assert list(text) == words == text and text[start:end] == words[start:end]
@@ -100,8 +100,8 @@ def test_batches_are_those_of_pairs_in_memory(tmp_path, block, hybrid):
             for side, spelling in enumerate(map(system.spellings.get, System.names))]
     ids = [(system.source_ids(x), system.target.ids(y)) for x, y in pairs]
     sources = system.batches(corpus.train, 9), TextBatches(ids, 9, True, rare=tuple(rare))
-    made = [[one.batch(key) for rng in [np.random.default_rng(1)] for _ in range(2)
-             for key in one.epoch(rng)] for one in sources]
+    made = [[batches.batch(key) for rng in [np.random.default_rng(1)] for _ in range(2)
+             for key in batches.epoch(rng)] for batches in sources]
     for ours, theirs in zip(*made, strict=True):
         assert all(map(np.array_equal, arrays(ours), arrays(theirs)))
     assert any(batch.target.characters for batch in made[0]) == hybrid

@@ -30,12 +30,12 @@ def parameters(
     scaled by 1 / sqrt(columns), so that no unit saturates and no rounding error grows. Otherwise,
     and for vectors and tables of embeddings, the standard deviation is 0.7.
     """
-    found = {}
+    arrays = {}
     for name, shape in shapes.items():
         matrix = len(shape) == 2 and not name.endswith("W_e")
         std = 1.0 / np.sqrt(shape[-1]) if real and matrix else 0.7
-        found[name] = std * random_state("value", name, draw).standard_normal(tuple(shape))
-    return found
+        arrays[name] = std * random_state("value", name, draw).standard_normal(tuple(shape))
+    return arrays
 
 
 def states(
@@ -58,12 +58,12 @@ def fingerprint(name: str, array: np.ndarray) -> Fingerprint:
     return [float(np.sqrt(flat @ flat)), *products]
 
 
-def error(found: Sequence[float], stored: Sequence[float]) -> float:
+def error(numbers: Sequence[float], stored: Sequence[float]) -> float:
     """The largest difference relative to the larger of 1 and the largest stored number; nan stays.
 
     Of a fingerprint that is at least the norm: the error of an array counts relative to the whole
     array, or to 1 where that is smaller.
     """
-    assert len(found) == len(stored)
-    away = np.abs(np.subtract(found, stored)).max()
+    assert len(numbers) == len(stored)
+    away = np.abs(np.subtract(numbers, stored)).max()
     return float(away / max(1.0, np.abs(stored).max()))

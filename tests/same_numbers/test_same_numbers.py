@@ -31,11 +31,11 @@ def name_of(value):
 
 @pytest.mark.parametrize("case, batch", CASES, ids=name_of)
 def test_losses_and_gradients(case, batch):
-    found, expected = work.numbers(STORED, case, batch), case["numbers"][batch]
+    numbers, expected = work.numbers(STORED, case, batch), case["numbers"][batch]
     names = ["loss", *DOCUMENT["weights"][case["weights"]]]
     names += [f"last state {k}" for k in range(len(expected) - len(names))]
     errors = {name: draws.error(*pair)
-              for name, *pair in zip(names, found, expected, strict=True)}
+              for name, *pair in zip(names, numbers, expected, strict=True)}
     wrong = {name: error for name, error in errors.items() if not error <= TOLERANCE}
     assert not wrong
 
@@ -57,28 +57,29 @@ def test_searches(case):
 
     The stored lists have cut hypotheses behind finished ones; ours are in order of score.
     """
-    found = work.hypotheses(STORED, case, "real")
-    assert len(found) == len(case["found"])
-    for own, stored in zip(found, case["found"], strict=True):
-        ranked = sorted(stored, key=lambda one: -one["score"])
-        for one, other in zip(own, ranked, strict=True):
-            assert one["tokens"] == other["tokens"] and one["finished"] == other["finished"]
+    lists = work.hypotheses(STORED, case, "real")
+    assert len(lists) == len(case["found"])
+    for nbest, stored in zip(lists, case["found"], strict=True):
+        ranked = sorted(stored, key=lambda hypothesis: -hypothesis["score"])
+        for hypothesis, other in zip(nbest, ranked, strict=True):
+            assert hypothesis["tokens"] == other["tokens"]
+            assert hypothesis["finished"] == other["finished"]
             for key in ("log_probability", "score"):
-                assert draws.error([one[key]], [other[key]]) <= TOLERANCE
-            assert (one["alignment"] is None) == (other["alignment"] is None)
-            if one["alignment"] is not None:
-                assert draws.error(one["alignment"], other["alignment"]) <= TOLERANCE
+                assert draws.error([hypothesis[key]], [other[key]]) <= TOLERANCE
+            assert (hypothesis["alignment"] is None) == (other["alignment"] is None)
+            if hypothesis["alignment"] is not None:
+                assert draws.error(hypothesis["alignment"], other["alignment"]) <= TOLERANCE
 
 
 @pytest.mark.parametrize("name", trees.OPTIMIZERS)
 def test_optimizers(name):
     """Scale, norm and parameters after each of five updates, rows of a table among them."""
-    found, stored = work.trajectory(name), DOCUMENT["optimizers"][name]
-    for step, (own, other) in enumerate(zip(found, stored, strict=True)):
-        assert draws.error(own[:1], other[:1]) <= TOLERANCE, step
+    updates, stored = work.trajectory(name), DOCUMENT["optimizers"][name]
+    for step, (update, other) in enumerate(zip(updates, stored, strict=True)):
+        assert draws.error(update[:1], other[:1]) <= TOLERANCE, step
         for first in (1, *range(2, len(other), 3)):
-            part = slice(first, first + (1 if first == 1 else 3))
-            assert draws.error(own[part], other[part]) <= TOLERANCE, (step, first)
+            span = slice(first, first + (1 if first == 1 else 3))
+            assert draws.error(update[span], other[span]) <= TOLERANCE, (step, first)
 
 
 @pytest.mark.parametrize("kind", DOCUMENT["runs"])
@@ -87,9 +88,9 @@ def test_trainings(kind, tmp_path):
     losses, parameters = work.run(kind, tmp_path)
     stored = DOCUMENT["runs"][kind]
     assert losses == pytest.approx(stored["losses"], rel=TRAINED)
-    found = trees.to_old(parameters, stored["parameters"])
+    arrays = trees.to_old(parameters, stored["parameters"])
     for name, numbers in stored["parameters"].items():
-        assert draws.error(draws.fingerprint(name, found[name]), numbers) <= TRAINED, name
+        assert draws.error(draws.fingerprint(name, arrays[name]), numbers) <= TRAINED, name
 
 
 def test_an_error_of_a_part_in_a_trillion_is_seen():

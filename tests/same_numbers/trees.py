@@ -53,9 +53,9 @@ RENAMED = (Renamed(r"(.*)\.T", r"\1.W"),)  # the first that fits counts
 
 def renamed(old: str) -> Renamed:
     """What became of a weight."""
-    for one in RENAMED:
-        if match := re.fullmatch(one.old, old):
-            return one._replace(new=match.expand(one.new))
+    for renaming in RENAMED:
+        if match := re.fullmatch(renaming.old, old):
+            return renaming._replace(new=match.expand(renaming.new))
     return Renamed(old, old)
 
 
@@ -68,8 +68,9 @@ def to_new(parameters: Mapping[str, np.ndarray]) -> Arrays:
 def to_old(gradients: Mapping[str, Any], names: Mapping[str, Any]) -> Arrays:
     """Dense gradients under the old `names`; AssertionError where one is missing or too many."""
     table = {name: renamed(name) for name in names}
-    assert {one.new for one in table.values()} == gradients.keys()
-    return {name: one.to_old(dense(gradients[one.new])) for name, one in table.items()}
+    assert {renaming.new for renaming in table.values()} == gradients.keys()
+    return {name: renaming.to_old(dense(gradients[renaming.new]))
+            for name, renaming in table.items()}
 
 
 def dense(gradient: Any) -> np.ndarray:
@@ -151,7 +152,7 @@ def search(
     sources = make_sources(batch["sources"], reverse)
     how = SearchOptions(**options)
     if how.beam == 1:
-        return [[one] for one in greedy(model, to_new(parameters), sources, how)]
+        return [[hypothesis] for hypothesis in greedy(model, to_new(parameters), sources, how)]
     return beam_search(model, to_new(parameters), sources, how)
 
 

@@ -56,17 +56,20 @@ def numbers(stored: Stored, case: Mapping[str, Any], batch: str) -> list[list[fl
 
 def hypotheses(stored: Stored, case: Mapping[str, Any], batch: str) -> list[list[dict[str, Any]]]:
     """What a search finds for each sentence: tokens, log-probability, score, alignment."""
-    found = trees.search(*stored.system(case, batch), case["search"])
-    return [[{"tokens": [int(token) for token in one.tokens], "finished": bool(one.finished),
-              "log_probability": float(one.log_probability), "score": float(one.score),
-              "alignment": None if one.alignment is None
-              else [*one.alignment.shape, *draws.fingerprint("alignment", one.alignment)]}
-             for one in nbest] for nbest in found]
+    lists = trees.search(*stored.system(case, batch), case["search"])
+    return [[{"tokens": [int(token) for token in hypothesis.tokens],
+              "finished": bool(hypothesis.finished),
+              "log_probability": float(hypothesis.log_probability),
+              "score": float(hypothesis.score),
+              "alignment": None if hypothesis.alignment is None
+              else [*hypothesis.alignment.shape,
+                    *draws.fingerprint("alignment", hypothesis.alignment)]}
+             for hypothesis in nbest] for nbest in lists]
 
 
 def trajectory(name: str) -> list[list[float]]:
     """Of each update the factor, the norm and the fingerprints of the parameters after it."""
-    optimizer, found = trees.OPTIMIZERS[name](), []
+    optimizer, updates = trees.OPTIMIZERS[name](), []
     parameters = draws.parameters(WEIGHTS, 0, real=False)
     for step, count in enumerate(IDS):
         random = draws.random_state("gradient", step)
@@ -77,9 +80,9 @@ def trajectory(name: str) -> list[list[float]]:
         if step == 1:
             del gradients["b"]  # a parameter's own updates are counted
         scale_and_norm = trees.update(optimizer, parameters, gradients, SENTENCES, MAX_NORM)
-        found.append([*scale_and_norm, *(number for weight, array in parameters.items()
-                                         for number in draws.fingerprint(weight, array))])
-    return found
+        updates.append([*scale_and_norm, *(number for weight, array in parameters.items()
+                                           for number in draws.fingerprint(weight, array))])
+    return updates
 
 
 def run(kind: str, directory: Path) -> tuple[list[float], trees.Arrays]:

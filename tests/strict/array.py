@@ -167,22 +167,22 @@ class StrictArray:
     def _index(self, key: Any) -> tuple:
         """`key` for NumPy, never giving a scalar. CuPy waits for masks and copies lists."""
         parts = []
-        for part in key if isinstance(key, tuple) else (key,):
-            if isinstance(part, StrictArray):
-                counts.syncs += part.dtype == bool
-            elif isinstance(part, list):
+        for item in key if isinstance(key, tuple) else (key,):
+            if isinstance(item, StrictArray):
+                counts.syncs += item.dtype == bool
+            elif isinstance(item, list):
                 counts.to_device += 1
-            elif isinstance(part, bool) or not (
-                    part is None or part is Ellipsis or isinstance(part, (slice, int, np.integer))):
-                unwrap(part, "index")
-                raise TypeError(f"index of type {type(part).__name__}")
-            parts.append(unwrap(part, "index"))
+            elif isinstance(item, bool) or not (
+                    item is None or item is Ellipsis or isinstance(item, (slice, int, np.integer))):
+                unwrap(item, "index")
+                raise TypeError(f"index of type {type(item).__name__}")
+            parts.append(unwrap(item, "index"))
         return tuple(parts) if any(p is Ellipsis for p in parts) else (*parts, Ellipsis)
 
     def __getitem__(self, key: Any) -> StrictArray:
-        found = self._data[self._index(key)]
-        counts.launches += not np.may_share_memory(found, self._data)
-        return StrictArray(found)
+        result = self._data[self._index(key)]
+        counts.launches += not np.may_share_memory(result, self._data)
+        return StrictArray(result)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if not isinstance(value, (StrictArray, np.generic, *PYTHON_SCALARS)):
@@ -193,8 +193,8 @@ class StrictArray:
             if value.ndim and len(np.unique(ids)) < len(ids):
                 raise ValueError("assignment to repeated ids: CuPy leaves open which value stays")
         new, place = unwrap(value, "assignment"), self._index(key)
-        own = self._data[place]
-        if isinstance(new, np.ndarray) and new.__array_interface__ == own.__array_interface__:
+        target = self._data[place]
+        if isinstance(new, np.ndarray) and new.__array_interface__ == target.__array_interface__:
             return  # the end of a[key] += b: CuPy sees that both are the same, too
         counts.launches += 1
         self._data[place] = new

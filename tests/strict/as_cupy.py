@@ -81,8 +81,8 @@ def install(patch: pytest.MonkeyPatch) -> StandIn:
     """Make it what `import cupy`, until the patch is undone, and `backend` find."""
     module = ModuleType("cupyx")
     vars(module)["allow_synchronize"] = allow_synchronize
-    for name, found in (("cupy", stand_in), ("cupyx", module)):
-        patch.setitem(sys.modules, name, found)
+    for name, replacement in (("cupy", stand_in), ("cupyx", module)):
+        patch.setitem(sys.modules, name, replacement)
     backend.register(StrictArray, stand_in)
     fused.register(StrictArray, CupyLauncher(stand_in))
     return stand_in

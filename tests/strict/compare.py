@@ -23,10 +23,10 @@ def compare(case, dtype):
     with backend.using(strict):
         outputs, gradients = case.outputs(inputs), case.gradients(inputs, upstream)
     counts = (strict.counts.to_host, strict.counts.syncs)
-    found = {**outputs, **{f"d{k}": v for k, v in gradients.items()}}
-    assert found.keys() == expected.keys()
+    results = {**outputs, **{f"d{k}": v for k, v in gradients.items()}}
+    assert results.keys() == expected.keys()
     for name, array in expected.items():
-        ours = to_numpy(dense(found[name]))
+        ours = to_numpy(dense(results[name]))
         assert ours.dtype == dtype, name
         np.testing.assert_allclose(
             ours, dense(array), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=name

@@ -28,10 +28,11 @@ BY_HAND = {"einsum": "*operands, dtype=None, optimize=None"}
 
 def from_docstring(function: Callable[..., Any]) -> str:
     """Parameters of a compiled function, from the first line of its docstring."""
-    found = re.match(r"[\w.]+\((.*)\)", (function.__doc__ or "").split("\n")[0])
-    if found is None:
+    signature = re.match(r"[\w.]+\((.*)\)", (function.__doc__ or "").split("\n")[0])
+    if signature is None:
         raise ValueError(f"{function!r}: no signature on the first line of the docstring")
-    names = [re.sub(r"=.*", "=None", part.split()[-1]) for part in found.group(1).split(", ")]
+    names = [re.sub(r"=.*", "=None", parameter.split()[-1])
+             for parameter in signature.group(1).split(", ")]
     return ", ".join(names)
 
 

@@ -123,7 +123,7 @@ def sources_of(codes: Sequence[CodeType]) -> list[Source]:
     order = {id(code): k for k, code in enumerate(codes) if code in known}
     functions = [f for f in gc.get_referrers(*codes) if isinstance(f, FunctionType)
                  and id(f.__code__) in order] if order else []
-    found = []
+    sources = []
     for function in sorted(functions, key=lambda f: order[id(f.__code__)]):
         lines, first = inspect.getsourcelines(function.__code__)
         tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
@@ -140,8 +140,8 @@ def sources_of(codes: Sequence[CodeType]) -> list[Source]:
             if isinstance(loop, (ast.For, ast.While)):  # a changed loop may not end
                 call = ast.Call(ast.Name(LOOP, ast.Load()), [], [])
                 loop.body.insert(0, ast.copy_location(ast.Expr(call), loop))
-        found.append(Source(function, ast.fix_missing_locations(tree)))
-    return found
+        sources.append(Source(function, ast.fix_missing_locations(tree)))
+    return sources
 
 
 def _codes_of_file(file: str) -> Iterator[CodeType]:

@@ -131,9 +131,9 @@ def _scattered(node: ast.AST) -> Any:
 def _outer(node: ast.AST) -> Any:
     """x.T @ y, a sum over all rows, for np.outer(x[k], y[k])."""
     if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.outer" or not all(
-            isinstance(part, ast.Subscript) for part in node.args):
+            isinstance(factor, ast.Subscript) for factor in node.args):
         return None
-    x, y = (ast.unparse(part.value) for part in node.args if isinstance(part, ast.Subscript))
+    x, y = (ast.unparse(factor.value) for factor in node.args if isinstance(factor, ast.Subscript))
     return ast.parse(f"{x}.T @ {y}", mode="eval").body
 
 

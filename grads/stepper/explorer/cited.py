@@ -118,8 +118,8 @@ def paragraphs(text: str) -> Iterator[str]:
     for block in re.split(r"\n\s*\n", text.strip("\n")):
         if block.startswith("    "):
             continue  # commands
-        for part in re.split(r"\n(?=[|-] ?)", block):
-            line = " ".join(part.split()).strip("| ")
+        for paragraph in re.split(r"\n(?=[|-] ?)", block):
+            line = " ".join(paragraph.split()).strip("| ")
             if not re.fullmatch(r"[-| ]+", line):
                 yield MARKED.sub(r"\1", line).replace(" | ", ": ")
 

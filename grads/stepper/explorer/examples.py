@@ -196,7 +196,7 @@ def of_package(derivation: Derivation, settings: Settings) -> Trained:
     sentence, target = settings.sentence, settings.target
     pair = derivation.sentence is not None
     if pair and sentence is not None and target is None and "|||" in sentence:
-        sentence, _, target = (part.strip() for part in sentence.partition("|||"))
+        sentence, _, target = (text.strip() for text in sentence.partition("|||"))
     usual = package.SENTENCE if pair else package.TEXT
     return open_model(package.DIRECTORY / derivation.name, usual if sentence is None else sentence,
                       target, DEFAULT)
@@ -267,7 +267,7 @@ def sentence_of(derivation: Derivation, settings: Settings) -> str | None:
     source, target = settings.sentence, settings.target
     if source is not None and target is None and "|||" in source:
         return source
-    usual = [part.strip() for part in derivation.sentence.split("|||")]
+    usual = [sentence.strip() for sentence in derivation.sentence.split("|||")]
     return (f"{usual[0] if source is None else source} ||| "
             f"{usual[1] if target is None else target}")
 

@@ -92,8 +92,8 @@ def logits_json(table: Table, numbers: dict[tuple[str, int], int]) -> list[dict[
             entries.append({"first": min(shown), "last": max(shown), "words": [
                 {"word": logit.word, "p": short(logit.probability), "logit": short(logit.value),
                  "bias": short(logit.bias),
-                 "products": [[*map(short, part), short(part.value)] for part in
-                              (logit.output, logit.lexical) if part is not None]}
+                 "products": [[*map(short, product), short(product.value)] for product in
+                              (logit.output, logit.lexical) if product is not None]}
                 for logit in prediction.logits]})
     return entries
 
@@ -108,9 +108,10 @@ def said_logits(logits: list[Logit]) -> str:
     lexical = " + |w_l| |h_l| cos" if logits[0].lexical is not None else ""
     lines = [f"logits  |w| |h| cos{lexical} + b: the word to be predicted, then its best rivals"]
     for prediction in logits:
-        parts = [part for part in (prediction.output, prediction.lexical) if part is not None]
-        products = " + ".join(f"{part.norm:.4g} x {part.length:.4g} x {part.cosine:.4g}"
-                              for part in parts)
+        parts = [product for product in (prediction.output, prediction.lexical)
+                 if product is not None]
+        products = " + ".join(f"{product.norm:.4g} x {product.length:.4g} x {product.cosine:.4g}"
+                              for product in parts)
         lines.append(f"        {prediction.word}: {prediction.value:.4g} = {products} + "
                      f"{prediction.bias:.4g}, p {prediction.probability:.4g}")
     return "".join(f"{line}\n" for line in lines)

@@ -299,8 +299,8 @@ def count(parameters: Mapping[str, np.ndarray]) -> int:
 
 
 def trained(
-    derivation: Derivation, config: Any, size: int, more: Sequence[str], words: Sequence[str],
-    ids: Sequence[int],
+    derivation: Derivation, config: Any, size: int, notes_of_model: Sequence[str],
+    words: Sequence[str], ids: Sequence[int],
 ) -> Trained:
     """The opened model with its notes."""
     notes = ("Trained weights; computed in float64.",
@@ -309,7 +309,7 @@ def trained(
              if getattr(config, "clip_elements", None) is not None else "",
              "Without the label smoothing of training."
              if getattr(config, "label_smoothing", 0.0) else "",
-             *more)
+             *notes_of_model)
     E = getattr(config, "embedding_size", config.hidden_size)
     return Trained(derivation, config.hidden_size, E, size,
                    unknown(words, ids), tuple(note for note in notes if note))

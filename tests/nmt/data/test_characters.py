@@ -26,7 +26,7 @@ def spelt(group, n):
     return tuple(group.ids[: group.lengths[n] - 1, n].tolist())
 
 
-def found(groups, B):
+def by_place(groups, B):
     """The words by step and sentence."""
     return {(int(place) // B, int(place) % B): spelt(group, n)
             for group in groups for place, n in zip(group.places, group.words, strict=True)}
@@ -53,9 +53,9 @@ def test_places_are_those_of_the_batch(reverse):
     batch = make_batch(pairs, [0, 1], reverse, rare)
     first, last = (2, 0) if reverse else (0, 2)
     (source,) = batch.sources
-    assert found(source.characters, 2) == {(first, 0): (2, 3), (last, 0): (4,), (0, 1): (2, 3)}
+    assert by_place(source.characters, 2) == {(first, 0): (2, 3), (last, 0): (4,), (0, 1): (2, 3)}
     assert sum(len(group.lengths) for group in source.characters) == 2
-    assert found(batch.target.characters, 2) == {(0, 0): (3, 3), (1, 0): (3, 3), (2, 1): (2,)}
+    assert by_place(batch.target.characters, 2) == {(0, 0): (3, 3), (1, 0): (3, 3), (2, 1): (2,)}
     (group,) = batch.target.characters
     assert group.words.tolist() == [0, 1, 2] and len(group.lengths) == 3
     assert (batch.target_out.reshape(-1)[group.places] == UNKNOWN).all()
@@ -77,19 +77,19 @@ def test_a_share_of_the_other_words_is_spelled_too():
                         (None, [[(9,)], [(8, 8)]])).target
     steps, rng = target.ids[1:], np.random.default_rng(3)
     expected = {(1, 0): (9,), (3, 1): (8, 8)}
-    assert found(target.characters, 2) == expected
+    assert by_place(target.characters, 2) == expected
     known = {(t, b): characters[y[t]] for b, (_, y) in enumerate(targets)
              for t in range(len(y)) if y[t] != UNKNOWN}
     seen = set()
     for _ in range(30):
-        words = found(spelled_too(steps, target.lengths, target.characters, 0.5, characters, rng),
+        words = by_place(spelled_too(steps, target.lengths, target.characters, 0.5, characters, rng),
                       2)
         drawn = {place: word for place, word in words.items() if place not in expected}
         assert len(drawn) == 3 and words.items() >= expected.items()
         assert drawn.items() <= known.items()
         seen |= drawn.keys()
     assert seen == known.keys()
-    assert found(spelled_too(steps, target.lengths, target.characters, 1.0, characters, rng),
+    assert by_place(spelled_too(steps, target.lengths, target.characters, 1.0, characters, rng),
                  2) == expected | known
 
 
@@ -99,7 +99,7 @@ def test_groups_are_by_length_and_hold_every_word_once():
     places = rng.permutation(100)[: len(words)]
     groups = by_length(words, places, False)
     assert len(groups) == GROUPS
-    assert found(groups, 1) == dict(zip(((place, 0) for place in places), words, strict=True))
+    assert by_place(groups, 1) == dict(zip(((place, 0) for place in places), words, strict=True))
     ends = [(int(group.lengths.min()), int(group.lengths.max())) for group in groups]
     assert all(low[1] <= high[0] for low, high in pairwise(ends))
     lengths = sum(int(group.lengths.sum()) for group in groups)

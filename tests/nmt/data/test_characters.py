@@ -82,8 +82,8 @@ def test_a_share_of_the_other_words_is_spelled_too():
              for t in range(len(y)) if y[t] != UNKNOWN}
     seen = set()
     for _ in range(30):
-        words = by_place(spelled_too(steps, target.lengths, target.characters, 0.5, characters, rng),
-                      2)
+        more_spelled = spelled_too(steps, target.lengths, target.characters, 0.5, characters, rng)
+        words = by_place(more_spelled, 2)
         drawn = {place: word for place, word in words.items() if place not in expected}
         assert len(drawn) == 3 and words.items() >= expected.items()
         assert drawn.items() <= known.items()

@@ -61,14 +61,13 @@ def add_explore(parser: argparse.ArgumentParser) -> None:
     """The arguments of `grads explore`."""
     parser.description = (
         "Write a page that steps through a derivation or your own code (FILE.py:NAME). The name "
-        "search shows a beam search. The name vanishing shows how far gradients reach in an RNN, "
-        "an LSTM and a GRU. The weights come from your --model or a tiny trained model. They are "
+        "search shows a beam search; vanishing shows how far gradients reach in an RNN, an LSTM "
+        "and a GRU. The weights come from your --model or a tiny trained model. They are "
         "random if you choose a size, score, window or seed."
     )
     _add_example(parser, [*DERIVATIONS, SEARCH, VANISHING])
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
-                        help="write the page here (default: NAME.html), or only its drawings "
-                             "(a name that ends in .svg)")
+                        help="the page (default: NAME.html), or drawings (.svg)")
 
 
 def run_explore(options: argparse.Namespace) -> int:
@@ -118,7 +117,7 @@ def _add_example(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
     parser.add_argument("--seed", type=natural, metavar="N",
                         help="use random weights with this seed")
     parser.add_argument("--model", type=Path, metavar="DIR",
-                        help="use the weights and vocabulary of this run directory")
+                        help="use this run's weights and vocabulary")
     parser.add_argument("--time-limit", type=seconds, metavar="SECONDS",
                         help="stop verifying after this time, with exit status 3")
     add_checkpoint(parser)

@@ -183,10 +183,10 @@ def decided(
         words = {result.words[0] for result in results}
         if words == {"wrong"}:
             return "wrong", ()
-        change = rounding_of_inputs(check, choice, [line]) if methods[0] == "complex" else 0.0
-        near = abs(results[0].analytic - results[0].numeric) <= SAFETY * change
-        if near:
-            return "ok", ()
+        if methods[0] == "complex" and all(other.words[0] != "wrong" for other in results[1:]):
+            change = rounding_of_inputs(check, choice, [line])
+            if abs(results[0].analytic - results[0].numeric) <= SAFETY * change:
+                return "ok", ()
         return ("disagree", (_apart(methods),)) if "right" in words else ("wrong", ())
     doubtful = [result for method in methods
                 if (result := cleared(check, choice, line, method)).word == "wrong"]

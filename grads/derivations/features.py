@@ -116,7 +116,12 @@ def features_shapes(words: Sequence[int], sizes: Any) -> dict[str, tuple[int, ..
 
 HERE = "grads.derivations.features"
 MISTAKES = {
-    "no slope": Mistake(f"{HERE}.start_grad", "tanh_prime(a) * ", "", "tanh' is forgotten."),
+    "slope at the activation": Mistake(
+        f"{HERE}.start_grad", "tanh_prime(a)", "tanh_prime(np.tanh(a))",
+        "tanh' is taken at tanh(a), where it belongs at a."),
+    "halves exchanged": Mistake(
+        f"{HERE}.start_grad", "np.vstack([dh_0, dc_0])", "np.vstack([dc_0, dh_0])",
+        "h_0 is the first half of tanh(W v), c_0 the second."),
     "cells forgotten": Mistake(
         f"{HERE}.start_grad", "np.vstack([dh_0, dc_0])", "np.vstack([dh_0, 0 * dc_0])",
         "c_0 is made from the features, too: its gradient reaches W."),

@@ -152,7 +152,7 @@ def test_large_tensors_are_sliced_and_that_is_said():
     ("lstm", {"target": "a"},
      "target: lstm has none; nmt, multitask, rnnsearch, attention, transformer, "
      "transformer-postnorm, hybrid, hybrid-same, lexical, lexicon, encoder-decoder, simplified, "
-     "countdown have"),
+     "countdown, features have"),
     ("hybrid", {"model": "x"}, "x: expected the run directory of a translator"),
     ("lstm", {"layers": 2}, "layers: lstm has none"),
     ("gru", {"sentence": "a"}, "sentence: gru has none"),

@@ -107,7 +107,7 @@ def rounding_of_inputs(check: Check, choice: str, lines: Sequence[Line]) -> np.n
 
 
 def unseen(check: Check, row: Row, method: str) -> Row:
-    """The row; as undecided if the rounding of the differences hides a gradient of its size.
+    """The row, undecided if the differences' rounding is larger than its gradient.
 
     A gradient far below those of other tensors may be mere rounding, which changes at random when
     the inputs change a little. Then it is right. Otherwise the differences have to show it to three

@@ -149,7 +149,8 @@ class Program:
                             self.records_returns(function), self.returns)
         maker = ast.parse(f"def _maker_({', '.join(free)}):\n    pass\n").body[0]
         assert isinstance(maker, ast.FunctionDef)
-        maker.body = [rewriter.rewrite(tree)]
+        global_name = [] if tree.name in free else [ast.Global([tree.name])]  # it may call itself
+        maker.body = [*global_name, rewriter.rewrite(tree)]
         module = ast.fix_missing_locations(ast.Module(body=[maker], type_ignores=[]))
         code = compile(module, source.file, "exec", dont_inherit=True)
         return code_named(code_named(code, "_maker_"), function.__code__.co_name)

@@ -108,6 +108,14 @@ def early(x, limit=3):
     return None
 
 
+def power(matrix, n):
+    """A function of the module that calls itself."""
+    if n == 1:
+        return matrix
+    below = power(matrix, n - 1)
+    return below @ matrix
+
+
 class Model:
     """Attributes and methods."""
 
@@ -143,6 +151,11 @@ def test_assignments():
     call = recorded.steps[0]
     assert call.kind == "call" and [target.name for target in call.targets] == [
         "a", "rows[0]", "rows[1]", "others", "scale", "options"]
+
+
+def test_a_function_that_calls_itself_by_its_global_name():
+    recorded = compared(power, np.array([[1.0, 2.0], [0.0, 1.0]]), 3)
+    assert len(targets(recorded, "below")) == 2
 
 
 def test_control_flow():

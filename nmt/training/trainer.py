@@ -89,7 +89,9 @@ class Trainer:
                 self._reports.precision(self._model, self.parameters, self._training.batches)
                 while self.state.is_left():
                     if self._train_epoch(interrupt):
-                        self._end_epoch()
+                        scores, improved = ({}, False) if self.options.evaluate_every else \
+                            self._evaluate(self.counters.epoch)
+                        self._end_epoch(scores, improved)
                     self._stop_if_asked(interrupt)
         except KeyboardInterrupt as error:
             if error.args:
@@ -168,12 +170,10 @@ class Trainer:
             self._fail(self.counters.step, {})
         self._reports.window(facts, self.parameters)
 
-    def _end_epoch(self) -> None:
-        """Evaluate, unless evaluations are by updates; end the schedule's epoch, log, and write
-        checkpoints."""
+    def _end_epoch(self, scores: dict[str, float], improved: bool) -> None:
+        """End the schedule's epoch, log, and write checkpoints. scores: of the evaluation after the
+        epoch; none where evaluations are by updates."""
         counters, state, keep = self.counters, self.state, self.options.keep
-        scores, improved = ({}, False) if self.options.evaluate_every else self._evaluate(
-            counters.epoch)
         state.schedule.epoch_end(counters.epoch)
         self._reports.epoch(state.meter.close_epoch(), scores, improved)
         if keep:

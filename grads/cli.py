@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nmt.console import verbs
 from nmt.console.arguments import Parser
-from nmt.console.command import run_command
+from nmt.console.command import command
 from nmt.console.verbs import Verb
 
 VERBS = (
@@ -32,4 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. Exit status 1: a wrong gradient; 2: an error of the user's."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(words)
-    run_command("grads", lambda: parser.parse_args(words))
+    with command("grads", lambda: parser.parse_args(words)) as options:
+        status = options.run(options)
+    if status:
+        sys.exit(status)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from nmt.cli.ranks import launched
 from nmt.console import verbs
 from nmt.console.arguments import Parser
-from nmt.console.command import run_command
+from nmt.console.command import command
 from nmt.console.verbs import Verb
 
 VERBS = (
@@ -90,7 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. An error of the user's is one line on stderr and exit status 2."""
     words = sys.argv[1:] if arguments is None else arguments
     parser = build_parser(_split_overrides(words)[1])
-    run_command("nmt", lambda: _parse(words, parser), heavy=launched()[1] == 0)
+    with command("nmt", lambda: _parse(words, parser), heavy=launched()[1] == 0) as options:
+        status = options.run(options)
+    if status:
+        sys.exit(status)
 
 
 def _parse(arguments: Sequence[str], parser: Parser | None = None) -> argparse.Namespace:

@@ -29,13 +29,15 @@ class Terminated(KeyboardInterrupt):
     143."""
 
 
-def run_command(name: str, parse: Callable[[], argparse.Namespace], *, heavy: bool = False) -> None:
-    """Parse the options, call their `run`, and exit with the status that it returns.
+@contextmanager
+def command(
+    name: str, parse: Callable[[], argparse.Namespace], *, heavy: bool = False
+) -> Iterator[argparse.Namespace]:
+    """Context of a command: parse its options, and set devices and threads by them.
 
     heavy: whether the command warns if the BLAS uses slow kernels, or if its threads would wait for
     other programs. Exit statuses as `guarded`.
     """
-
     with guarded(name):
         options = parse()
         backend.use(getattr(options, "backend", "numpy"))
@@ -47,9 +49,7 @@ def run_command(name: str, parse: Callable[[], argparse.Namespace], *, heavy: bo
             for warning in filter(None, (slow_blas(), None if threads else crowded())):
                 _complain(name, warning, 0)
         with progress.shown(), notes.heard():
-            status: int | None = options.run(options)
-    if status:
-        sys.exit(status)
+            yield options
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from screen import drawn
 
 from backend.errors import UserError
 from nmt.console.arguments import above_zero, at_least_zero, count, natural, seconds
-from nmt.console.command import DEFECT, guarded, run_command
+from nmt.console.command import DEFECT, command, guarded
 from nmt.console.terminal import Console, escaped, print
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -158,6 +158,7 @@ def test_threads_of_a_command(given, advised, monkeypatch, capsys):
     monkeypatch.setattr("nmt.console.command.use_threads", used.append)
     monkeypatch.setattr("nmt.console.command.crowded", lambda: "--threads 1 may be faster")
     options = argparse.Namespace(run=lambda options: None, threads=given)
-    run_command("nmt", lambda: options, heavy=True)
+    with command("nmt", lambda: options, heavy=True):
+        pass
     assert used == [given] * (given is not None)
     assert ("--threads 1 may be faster" in capsys.readouterr().err) is advised

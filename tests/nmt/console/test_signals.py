@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.console.command import run_command
+from nmt.console.command import command
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parents[3]
 def called(run):
     """Exit status of a command."""
     with pytest.raises(SystemExit) as stop:
-        run_command("nmt", lambda: argparse.Namespace(run=run))
+        with command("nmt", argparse.Namespace) as options:
+            status = run(options)
+        sys.exit(status)
     return stop.value.code
 
 
@@ -49,8 +51,9 @@ def test_a_signal_that_comes_in_a_finalizer_is_not_lost(number, status):
 
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        with pytest.raises(SystemExit) as stop:
-            run_command("nmt", lambda: argparse.Namespace(run=run, value=Finalized()))
+        with pytest.raises(SystemExit) as stop, \
+                command("nmt", lambda: argparse.Namespace(value=Finalized())) as options:
+            run(options)
     finally:
         signal.signal(signal.SIGINT, before)
     assert stop.value.code == status
@@ -87,8 +90,8 @@ def test_ctrl_c_during_the_imports_is_silent(module, tmp_path):
 
 def test_ctrl_c_after_the_imports_is_one_line():
     """Where the process began with the system's handling of it, as the commands do."""
-    code = ("import argparse, os, signal, sys\nfrom nmt.console.command import run_command\n"
+    code = ("import os, signal\nfrom nmt.console.command import guarded\n"
             "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
-            "run_command('nmt', lambda: os.kill(os.getpid(), signal.SIGINT))")
+            "with guarded('nmt'):\n    os.kill(os.getpid(), signal.SIGINT)")
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "nmt: interrupted\n")

@@ -17,16 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from backend import Array, to_host
+from backend import Array, array_module, to_device, to_host
+from backend.topk import block_maxima, log_sum_exp, top_candidates
 from nmt.data.batches import Side
 from nmt.data.vocabulary import END, UNKNOWN
 from nmt.models.contract import Searchable
-from nmt.search.interface import (
-    Hypothesis,
-    SearchOptions,
-    alignment_lengths,
-    check_sources,
-)
+from nmt.search.interface import Hypothesis, SearchOptions, alignment_lengths
 from nmt.search.lengths import (
     Choose,
     Lengths,
@@ -37,7 +33,6 @@ from nmt.search.lengths import (
     most_probable,
 )
 from nmt.search.steps import Active, Candidates, Ended, Fed, SearchObserver, SearchStep
-from nmt.search.topk import best_candidates, best_words, without
 
 # propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
 Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -81,7 +76,6 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
     hypotheses are finished (`nmt.search.lengths`). With an observer, only the best translation's
     length is observed, and only its hypotheses are returned.
     """
-    check_sources(sources)
     columns = alignment_lengths(sources)
     B = len(columns)
     if limits is None:  # the longest source limits the steps
@@ -281,3 +275,71 @@ def _hypothesis(
             row = int(history[step].parents[row])
     return Hypothesis(tokens[::-1], ended.log_probability, ended.score,
                       np.stack(alignment[::-1]) if alignment else None, finished=ended.last is None)
+
+
+# --- proposals ------------------------------------------------------------------------------------
+
+
+def without(logits: Array, forbidden: Sequence[int]) -> tuple[Array, np.ndarray]:
+    """Return logits that forbid some words, and the log-probability of all other words together.
+
+    Source: Bahdanau et al. (2015), Table 1: "We disallowed the models to generate [UNK] tokens".
+    The probability of a forbidden word is not redistributed to other words, so that a hypothesis
+    still has log p under the model.
+
+    Arguments:
+        logits: (N, V) real, nats; not written to.
+        forbidden: ids, such as that of `<unk>`.
+
+    Returns:
+        logits: (N, V), a copy with -inf for these.
+        allowed: (N,) float64 host array, log(1 - p(forbidden)) <= 0, nats: the log-probabilities of
+            the copy's softmax plus this are the model's own.
+    """
+    allowed_logits = logits.copy()
+    for word in forbidden:  # a list of ids would have to be copied to the device
+        allowed_logits[:, word] = -float("inf")
+    allowed = total = log_sum_exp(allowed_logits, allowed_logits.max(axis=1))
+    for word in forbidden:
+        total = array_module(logits).logaddexp(total, logits[:, word])
+    return allowed_logits, to_host(allowed - total).astype(np.float64)
+
+
+def best_candidates(logits: Array, log_probabilities: np.ndarray, count: int,
+                    scores: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Return the most probable one-token extensions of each sentence's hypotheses.
+
+    Source: thesis section 2.3.2, step (c): log p(y_1..y_t) = log p(y_1..y_{t-1}) + log p_t(y_t).
+
+    Arguments:
+        logits: (B*K, V) real device array, unnormalised, nats; rows grouped by sentence.
+        log_probabilities: (B, K) float64 host array, nats; the first of each row is finite.
+        count: candidates per sentence wanted; fewer if there are fewer.
+        scores: whether the logits are added as they are, log p_t or a score in place of it.
+
+    Returns:
+        log_probabilities: (B, C) float64 host array, best first; NaN throughout a sentence that
+            has a logit that is NaN or plus infinity.
+        flat: (B, C) int64 host array, row within the sentence * V + token.
+    """
+    B, K = log_probabilities.shape
+    count = min(count, K * logits.shape[1])
+    # Relative to the sentence's best, so that float32 logits are not added to ever larger sums.
+    best = log_probabilities[:, :1]
+    relative = to_device((log_probabilities - best).astype(logits.dtype))  # (B, K)
+    maxima = block_maxima(logits)
+    largest = maxima.max(axis=1)
+    normaliser = (0.0 * largest if scores else log_sum_exp(logits, largest)).reshape(B, K)
+    values, flat = top_candidates(logits, maxima, relative - normaliser, count)
+    values = values + 0.0 * normaliser.sum(axis=1, keepdims=True)  # adds 0, or NaN, which is found
+    return best + to_host(values), to_host(flat)
+
+
+def best_words(logits: Array, log_probabilities: np.ndarray,
+               scores: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """As `best_candidates`, the most probable word of sentences of one hypothesis each, which needs
+    no blocks: logits (B, V), log_probabilities and results (B, 1)."""
+    largest = logits.max(axis=1)
+    log_p = largest - (0.0 * largest if scores else log_sum_exp(logits, largest))  # 0.0 keeps NaN
+    return (log_probabilities + to_host(log_p)[:, None],
+            to_host(logits.argmax(axis=1))[:, None])

@@ -16,10 +16,10 @@ import numpy as np
 import backend
 from attention.several import alignment_columns, side_by_side
 from backend import Array
+from backend.topk import log_sum_exp, row_chunks
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Losses, Searchable
 from nmt.search.force import force_decode
-from nmt.search.topk import log_sum_exp, row_chunks
 
 AVERAGES = ("probabilities", "logs")
 

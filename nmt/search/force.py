@@ -9,11 +9,11 @@ import numpy as np
 
 import backend
 from backend import Array
+from backend.topk import log_sum_exp
 from nmt.data.batches import Batch
 from nmt.models.contract import Searchable
 from nmt.search.interface import Hypothesis, alignment_lengths
 from nmt.search.lengths import log_p_length
-from nmt.search.topk import log_sum_exp
 
 
 def force_decode(

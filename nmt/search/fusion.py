@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend import Array
+from backend.topk import log_sum_exp
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Searchable
 from nmt.search.combine import Ensemble
-from nmt.search.topk import log_sum_exp
 
 
 class FusedState(NamedTuple):

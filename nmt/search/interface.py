@@ -10,10 +10,10 @@ import numpy as np
 from backend.errors import UserError
 from nmt.data.batches import Side
 
-LARGEST = {"beam": 10_000, "minimum_steps": 10**6, "minimum_length": 10**6, "nbest": 10_000,
-           "longest_word": 10**6, "lengths": 1000}
-MOST_FACTOR = 1000
-MOST_EXPONENT = 20  # lp of a million steps does not overflow
+RANGES = {"beam": (1, 10_000), "minimum_steps": (1, 10**6), "minimum_length": (0, 10**6),
+          "nbest": (1, 10_000), "longest_word": (1, 10**6), "lengths": (1, 1000),
+          "length_factor": (0.001, 1000.0),
+          "length_normalisation": (0.0, 20.0)}  # lp of a million steps does not overflow
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,14 @@ class SearchOptions:
     lengths: int = 1  # with a countdown: number of most probable lengths to search (Nguyen 4.1)
 
     def __post_init__(self) -> None:
-        for name, largest in LARGEST.items():
-            value, least = getattr(self, name), int(name != "minimum_length")
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name}: expected an integer of at least {least}, got {value!r}")
-            if value > largest:
-                raise ValueError(f"{name}: expected at most {largest:,}, got {value}")
+        for name, (least, most) in RANGES.items():
+            value, kinds = getattr(self, name), (int, type(most))
+            is_number = isinstance(value, kinds) and not isinstance(value, bool)
+            if not (is_number and least <= value <= most):
+                raise ValueError(f"{name}: expected {'a number' if float in kinds else 'an integer'}"
+                                 f" from {least} to {most:,}, got {value!r}")
         if self.nbest > self.beam:
             raise ValueError(f"nbest: expected at most beam = {self.beam}, got {self.nbest}")
-        if not 0 < self.length_factor <= MOST_FACTOR:
-            raise ValueError(f"length_factor: expected a positive number of at most {MOST_FACTOR}, "
-                             f"got {self.length_factor}")
-        if not 0 <= self.length_normalisation <= MOST_EXPONENT:
-            raise ValueError("length_normalisation: expected a number of at least 0 and at most "
-                             f"{MOST_EXPONENT}, got {self.length_normalisation}")
 
     def step_limits(self, source_lengths: np.ndarray) -> np.ndarray:
         """Return the most decoder steps (B,) int64 that sources of these lengths (B,) may take."""
@@ -115,18 +109,10 @@ class Hypothesis:
     beam: int | None = None
 
 
-def check_sources(sources: tuple[Side, ...]) -> None:
-    """Raise ValueError unless there are sources, of the same number of sentences."""
+def alignment_lengths(sources: tuple[Side, ...]) -> np.ndarray:
+    """(B,) the columns of each sentence's alignment: the words of all sources, and a column between
+    two sources. Raises ValueError if there is no source."""
     if not sources:
         raise ValueError("sources: expected at least one, got none; without any, "
                          "`nmt.search.beam.search` starts from a state")
-    B = len(sources[0].lengths)
-    for source in sources:
-        if len(source.lengths) != B:
-            raise ValueError(f"source: expected shape (S, {B}), got {source.ids.shape}")
-
-
-def alignment_lengths(sources: tuple[Side, ...]) -> np.ndarray:
-    """(B,) the columns of each sentence's alignment: the words of all sources, and a column between
-    two sources."""
     return sum(side.lengths for side in sources) + len(sources) - 1  # type: ignore[return-value]

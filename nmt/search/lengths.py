@@ -15,8 +15,8 @@ import numpy as np
 
 import backend
 from backend import Array
+from backend.topk import log_sum_exp
 from nmt.search.interface import Hypothesis, SearchOptions
-from nmt.search.topk import log_sum_exp
 
 Choose = Callable[[np.ndarray], np.ndarray]  # log p_length (B, L), -inf: not allowed -> (B, k)
 

@@ -10,12 +10,12 @@ import numpy as np
 
 import backend
 from backend import Array
+from backend.topk import log_sum_exp, row_chunks
 from nmt.data.batches import Side
 from nmt.models.contract import Searchable
 from nmt.search.beam import beam_search
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.lengths import drawn
-from nmt.search.topk import log_sum_exp, row_chunks
 
 
 def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],

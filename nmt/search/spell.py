@@ -19,9 +19,8 @@ from nmt.data.batches import Batch
 from nmt.data.characters import unknown_steps
 from nmt.data.vocabulary import END
 from nmt.models.contract import Searchable
-from nmt.search.beam import search
+from nmt.search.beam import best_candidates, search
 from nmt.search.interface import SearchOptions
-from nmt.search.topk import best_candidates
 
 
 class Spells(Protocol):

@@ -5,12 +5,12 @@ import pytest
 from strict.module import strict
 
 import backend
+from backend.topk import CHUNK
 from nmt.data.batches import Side
 from nmt.data.vocabulary import END, UNKNOWN
 from nmt.models.contract import Searchable
 from nmt.search.interface import SearchOptions
 from nmt.search.sample import best_of_draws, draw, sample
-from nmt.search.topk import CHUNK
 
 LOGITS = np.array([0.3, -0.5, 1.2, -np.inf, 0.0])
 

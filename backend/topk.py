@@ -1,20 +1,19 @@
-"""The computations of search on the device: log-sum-exp and exact top-k, by blocks.
+"""Log-sum-exp, and the exact best of many values, by blocks that fit the cache.
 
-A step has large logits (N, V), but a sentence needs only `count` candidates. One pass takes the
-maximum of each block of columns. The best `count` blocks of a sentence hold its best `count`
-candidates, so that only these blocks are searched again. The result is exact, also for ties: of
-equal candidates the one with the lowest index (row, then token) wins. For a candidate outside the
-chosen blocks is preceded by the best candidates of `count` other blocks.
+A step of a search has large logits (N, V), but a sentence needs only `count` candidates. One pass
+takes the maximum of each block of columns. The best `count` blocks of a sentence hold its best
+`count` candidates, so that only these blocks are searched again. The result is exact, also for
+ties: of equal candidates the one with the lowest index (row, then column) wins. For a candidate
+outside the chosen blocks is preceded by the best candidates of `count` other blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-import backend
-from backend import Array
+from backend.switch import Array, array_module, on_host
 
 BLOCK = 400  # columns per block: measured best of 64 .. 1,000 at V = 10,000, wide enough for SIMD
 CHUNK = 1 << 17  # elements exponentiated at a time: half a megabyte of float32 stays in cache
@@ -23,7 +22,7 @@ CHUNK = 1 << 17  # elements exponentiated at a time: half a megabyte of float32 
 def row_chunks(logits: Array) -> Iterator[slice]:
     """Yield slices of rows with about CHUNK elements each; on a device, a slice of all rows."""
     rows, columns = logits.shape
-    size = max(1, CHUNK // columns if backend.on_host(backend.array_module(logits)) else rows)
+    size = max(1, CHUNK // columns if on_host(array_module(logits)) else rows)
     for start in range(0, rows, size):
         yield slice(start, start + size)
 
@@ -37,7 +36,7 @@ def block_maxima(logits: Array) -> Array:
     Returns:
         (N, ceil(V / BLOCK)), same dtype.
     """
-    xp = backend.array_module(logits)
+    xp = array_module(logits)
     N, V = logits.shape
     full = V // BLOCK
     maxima = xp.empty((N, -(-V // BLOCK)), logits.dtype)  # (N, blocks)
@@ -58,7 +57,7 @@ def log_sum_exp(logits: Array, maxima: Array) -> Array:
     Returns:
         (N,), same dtype.
     """
-    xp = backend.array_module(logits, maxima)
+    xp = array_module(logits, maxima)
     sums, work = xp.empty_like(maxima), None
     for rows in row_chunks(logits):
         chunk = logits[rows]  # (rows of the chunk, V)
@@ -67,31 +66,6 @@ def log_sum_exp(logits: Array, maxima: Array) -> Array:
         xp.exp(work, out=work)
         xp.sum(work, axis=1, out=sums[rows])
     return xp.log(sums) + maxima
-
-
-def without(logits: Array, forbidden: Sequence[int]) -> tuple[Array, np.ndarray]:
-    """Return logits that forbid some words, and the log-probability of all other words together.
-
-    Source: Bahdanau et al. (2015), Table 1: "We disallowed the models to generate [UNK] tokens".
-    The probability of a forbidden word is not redistributed to other words, so that a hypothesis
-    still has log p under the model.
-
-    Arguments:
-        logits: (N, V) real, nats; not written to.
-        forbidden: ids, such as that of `<unk>`.
-
-    Returns:
-        logits: (N, V), a copy with -inf for these.
-        allowed: (N,) float64 host array, log(1 - p(forbidden)) <= 0, nats: the log-probabilities of
-            the copy's softmax plus this are the model's own.
-    """
-    allowed_logits = logits.copy()
-    for word in forbidden:  # a list of ids would have to be copied to the device
-        allowed_logits[:, word] = -float("inf")
-    allowed = total = log_sum_exp(allowed_logits, allowed_logits.max(axis=1))
-    for word in forbidden:
-        total = backend.array_module(logits).logaddexp(total, logits[:, word])
-    return allowed_logits, backend.to_host(allowed - total).astype(np.float64)
 
 
 def top_indices(values: Array, count: int) -> Array:
@@ -104,11 +78,11 @@ def top_indices(values: Array, count: int) -> Array:
     Returns:
         (B, count) int64. Of equal values the lowest index is taken.
     """
-    xp = backend.array_module(values)
+    xp = array_module(values)
     B, M = values.shape
     if count == M:
         return xp.broadcast_to(xp.arange(M), values.shape)
-    if backend.on_host(xp):  # reading the numbers is free here
+    if on_host(xp):  # reading the numbers is free here
         threshold = np.partition(values, M - count, axis=1)[:, M - count, None]  # (B, 1)
         taken = np.flatnonzero(values >= threshold)
         if len(taken) == B * count:
@@ -121,7 +95,7 @@ def top_indices(values: Array, count: int) -> Array:
 def _block_values(logits: Array, offsets: Array, rows: Array, block: Array) -> Array:
     """The shifted logits (B, C, BLOCK) of blocks (B, C) of rows (B, C); -inf after the last one's
     end."""
-    xp, (N, V) = backend.array_module(logits, offsets, rows, block), logits.shape
+    xp, (N, V) = array_module(logits, offsets, rows, block), logits.shape
     whole = V // BLOCK * BLOCK  # columns of whole blocks
     if whole:
         blocks = logits[:, :whole].reshape(N, -1, BLOCK)
@@ -149,7 +123,7 @@ def top_candidates(logits: Array, maxima: Array, offsets: Array, count: int) -> 
         values: (B, count), best first; of equal values the lowest flat index first.
         flat: (B, count) int64, row within the sentence * V + column.
     """
-    xp, V = backend.array_module(logits, maxima, offsets), logits.shape[1]
+    xp, V = array_module(logits, maxima, offsets), logits.shape[1]
     B, K = offsets.shape
     sentence = xp.arange(B)[:, None]
     leaders = (maxima.reshape(B, K, -1) + offsets[:, :, None]).reshape(B, -1)  # (B, K * blocks)
@@ -167,44 +141,4 @@ def top_candidates(logits: Array, maxima: Array, offsets: Array, count: int) -> 
 def _take(values: Array, index: Array) -> Array:
     """values[b, index[b, c]] of each sentence b; one launch, where two indices take several."""
     B, M = values.shape
-    return values.take(index + M * backend.array_module(values).arange(B)[:, None])
-
-
-def best_candidates(logits: Array, log_probabilities: np.ndarray, count: int,
-                    scores: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most probable one-token extensions of each sentence's hypotheses.
-
-    Source: thesis section 2.3.2, step (c): log p(y_1..y_t) = log p(y_1..y_{t-1}) + log p_t(y_t).
-
-    Arguments:
-        logits: (B*K, V) real device array, unnormalised, nats; rows grouped by sentence.
-        log_probabilities: (B, K) float64 host array, nats; the first of each row is finite.
-        count: candidates per sentence wanted; fewer if there are fewer.
-        scores: whether the logits are added as they are, log p_t or a score in place of it.
-
-    Returns:
-        log_probabilities: (B, C) float64 host array, best first; NaN throughout a sentence that
-            has a logit that is NaN or plus infinity.
-        flat: (B, C) int64 host array, row within the sentence * V + token.
-    """
-    B, K = log_probabilities.shape
-    count = min(count, K * logits.shape[1])
-    # Relative to the sentence's best, so that float32 logits are not added to ever larger sums.
-    best = log_probabilities[:, :1]
-    relative = backend.to_device((log_probabilities - best).astype(logits.dtype))  # (B, K)
-    maxima = block_maxima(logits)
-    largest = maxima.max(axis=1)
-    normaliser = (0.0 * largest if scores else log_sum_exp(logits, largest)).reshape(B, K)
-    values, flat = top_candidates(logits, maxima, relative - normaliser, count)
-    values = values + 0.0 * normaliser.sum(axis=1, keepdims=True)  # adds 0, or NaN, which is found
-    return best + backend.to_host(values), backend.to_host(flat)
-
-
-def best_words(logits: Array, log_probabilities: np.ndarray,
-               scores: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """As `best_candidates`, the most probable word of sentences of one hypothesis each, which needs
-    no blocks: logits (B, V), log_probabilities and results (B, 1)."""
-    largest = logits.max(axis=1)
-    log_p = largest - (0.0 * largest if scores else log_sum_exp(logits, largest))  # 0.0 keeps NaN
-    return (log_probabilities + backend.to_host(log_p)[:, None],
-            backend.to_host(logits.argmax(axis=1))[:, None])
+    return values.take(index + M * array_module(values).arange(B)[:, None])

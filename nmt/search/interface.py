@@ -45,8 +45,8 @@ class SearchOptions:
             value, kinds = getattr(self, name), (int, type(most))
             is_number = isinstance(value, kinds) and not isinstance(value, bool)
             if not (is_number and least <= value <= most):
-                raise ValueError(f"{name}: expected {'a number' if float in kinds else 'an integer'}"
-                                 f" from {least} to {most:,}, got {value!r}")
+                raise ValueError(f"{name}: expected {kinds[1].__name__} from {least} to {most:,}, "
+                                 f"got {value!r}")
         if self.nbest > self.beam:
             raise ValueError(f"nbest: expected at most beam = {self.beam}, got {self.nbest}")
 

@@ -116,8 +116,8 @@ class LocalMemory(SourceMemory):
         return pieces(Q, Q if P >= S else block_size(array_module(self.hbar), B * P * He))
 
     def _gather(self, rows: Array | None) -> tuple[Array, Array]:
-        """States and keys in the windows of each target state, (B Q, P, ..); without rows all,
-        which a sentence's target states share, (B, S, ..)."""
+        """States and keys in the window of each target state, (B Q, P, ..). Without rows, all of
+        them: (B, S, ..), which the target states of a sentence share."""
         hbar = gather_window(self.hbar, rows)
         return hbar, hbar if self.keys is self.hbar else gather_window(self.keys, rows)
 

@@ -10,7 +10,7 @@ EPS = 1e-5
 
 
 class NormCache(NamedTuple):
-    """The data that a backward pass reads. In all norms, y is made of x_hat, and x_hat of x."""
+    """The data that a backward pass reads. Every norm computes x_hat from x, and y from x_hat."""
 
     x_hat: Array  # (..., d), x (centred, for `layer`) divided by `size`
     size: Array  # (..., 1), the divisor

@@ -85,7 +85,8 @@ class MatrixProducts:
     """`matmul` for CuPy's arrays."""
 
     def __init__(self, cupy: Any, cublas: Any, handle: Any) -> None:
-        """cublas: CuPy's bindings; handle: a function that returns that of the current device."""
+        """cublas: CuPy's bindings; handle: a function that returns cuBLAS's handle of the current
+        device."""
         self._cupy, self._cublas, self._handle = cupy, cublas, handle
         self._scalars = {char: np.array([1.0, 0.0], dtype=char) for char in "fd"}
         self._addresses = {char: (pair.ctypes.data, pair[1:].ctypes.data)

@@ -28,9 +28,9 @@ from backend.switch import Array, register
 from backend.workspace import Workspace, copy_transpose, is_by_columns
 
 FEW = 10  # rows, at most
-LEAST = 1 << 16  # elements of W from which on this is faster
-# OpenBLAS's limits for its small kernels with a transposed left operand (0.3.31, AVX-512): numbers
-# of the result, and multiplications; and the length of a sum below which it does not take them.
+LEAST = 1 << 16  # elements of W from which this is faster
+# OpenBLAS (0.3.31, AVX-512) uses its small kernels with a transposed left operand up to these
+# numbers of results and of multiplications, and from this length of the sums.
 RESULT, MULTIPLICATIONS, SHORTEST = 1200, 1_000_000, 32
 WITH_SMALL_KERNELS = ("SkylakeX", "Cooperlake", "SapphireRapids")
 
@@ -39,8 +39,9 @@ def for_search(parameters: Mapping[str, Array], rows: int) -> Mapping[str, Array
     """Parameters for a search of at most this number of rows: weights as `FewRows` or, from 11 rows
     on, stored by columns.
 
-    Tables of embeddings, `W_e`, whose rows are looked up, arrays on a GPU, and small ones stay.
-    Storing by columns takes some milliseconds for every million numbers, and their memory again.
+    Embedding tables `W_e`, whose rows are looked up, arrays on a GPU, and small arrays are left as
+    they are. Storing by columns takes some milliseconds for every million numbers, and as much
+    memory as the weights.
     """
     if _kernels() is None or (rows <= FEW and _kernels() not in WITH_SMALL_KERNELS):
         return parameters
@@ -94,5 +95,5 @@ def _is_weights(name: str, array: Array) -> bool:
 
 @cache
 def _kernels() -> str | None:
-    """The architecture of OpenBLAS's kernels; None for a BLAS that does not say one."""
+    """The architecture of OpenBLAS's kernels; None if the BLAS does not report it."""
     return blas_architecture()

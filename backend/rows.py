@@ -101,7 +101,8 @@ def add_gradients(total: Any, other: Any) -> Any:
 
 
 def _merge(total: RowGradient, other: RowGradient) -> RowGradient:
-    """The rows of both. There is no synchronisation if the ids of both are known on the host."""
+    """Both gradients as one. There is no synchronisation if the ids of both are known on the
+    host."""
     first, second = (to_host(g.ids) if g.on_host is None else g.on_host for g in (total, other))
     ids = np.union1d(first, second)
     xp = array_module(total.values)

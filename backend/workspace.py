@@ -22,7 +22,7 @@ import numpy as np
 from backend.switch import Array, array_module
 
 _SMALL = 1 << 14  # bytes; smaller arrays are allocated as fast by malloc
-ENOUGH = 16  # products with a matrix from which on a transposed copy of it is faster: measured
+ENOUGH = 16  # products with a matrix from which a transposed copy of it is faster (measured)
 BLOCK = 64  # rows of a matrix transposed at a time, through a buffer that stays in the CPU's cache
 PAD = 16  # extra elements per row: with strides of a power of two, rows share few cache lines
 

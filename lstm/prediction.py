@@ -36,9 +36,9 @@ Predict = Callable[[Array, Array, Array, "Array | None", Workspace], tuple[Array
 
 
 class Bias(NamedTuple):
-    """Numbers that are added to some logits of each word of a batch: those of U distinct words."""
+    """Numbers that are added to the logits of U words, which each sentence of a batch chooses."""
 
-    words: Array  # (B, U), those of each sentence
+    words: Array  # (B, U), the chosen words
     values: Array  # (B, T, U)
 
 

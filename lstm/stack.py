@@ -6,7 +6,7 @@ these vertical connections only (Zaremba et al., 2014). A bidirectional layer jo
 two cells that run from opposite ends: output (T, B, 2H), the forward half first.
 
 With residual connections (Wu et al., 2016, Equation 6) each layer from the second on adds its
-input, before dropout, to its output. The state of the next step is h without that sum.
+input, before dropout, to its output. The next time step reads h itself, without that sum.
 """
 
 from __future__ import annotations

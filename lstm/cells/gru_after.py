@@ -48,8 +48,8 @@ def forward(step: Step, b: Array | None, W_h: Array) -> None:
 def gru_after_forward(
     u: Array, a_h: Array, b: Array | None, h_prev: Array, h: Array, r: Array
 ) -> None:
-    """From u (B, 3H), W x, and a_h (B, 3H), the products with h_prev: r and h (B, H) are written,
-    m, z and h~ overwrite u."""
+    """u (B, 3H) holds W x, and a_h (B, 3H) the products with h_prev. r and h (B, H) are written; m,
+    z and h~ overwrite u."""
     H = h.shape[1]
     m = a_h[:, 2 * H :]
     if b is not None:
@@ -79,8 +79,8 @@ def backward(d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Ar
 def gru_after_backward(
     dh: Array, u: Array, h_prev: Array, r: Array, da: Array, da_h: Array
 ) -> None:
-    """Backward as far as the product: da (B, 3H), of what x is multiplied to, and da_h (B, 3H), of
-    the products with h_prev, are written: they differ in the last block. dh becomes z o dh."""
+    """Backward as far as the products. da (B, 3H), the gradient of W x, and da_h (B, 3H), that of
+    the products with h_prev, are written. They differ in the last block. dh becomes z o dh."""
     H = dh.shape[1]
     m, z, h_tilde = u[:, :H], u[:, H : 2 * H], u[:, 2 * H :]
     dz = (h_prev - h_tilde) * dh                                  # (2.17)
@@ -95,7 +95,8 @@ def gru_after_backward(
 
 
 def gradients(da: Array, h_prev: Array, r: Array, dW_h: Array) -> Array:
-    """As `Cell.gradients`. The gates' blocks get da, the candidate's and b_m get dm = r o da."""
+    """As `Cell.gradients`. The gates' blocks get da; the candidate's block and b_m get dm = r o
+    da."""
     xp, H = array_module(da), h_prev.shape[1]
     dm = r * da[:, 2 * H :]
     xp.matmul(da[:, : 2 * H].T, h_prev, out=dW_h[: 2 * H])                 # (2.14) on U_r, U_z

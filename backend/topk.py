@@ -3,8 +3,9 @@
 A step of a search has large logits (N, V), but a sentence needs only `count` candidates. One pass
 takes the maximum of each block of columns. The best `count` blocks of a sentence hold its best
 `count` candidates, so that only these blocks are searched again. The result is exact, also for
-ties: of equal candidates the one with the lowest index (row, then column) wins. For a candidate
-outside the chosen blocks is preceded by the best candidates of `count` other blocks.
+ties: of equal candidates the one with the lowest index (row, then column) wins. A candidate
+outside the chosen blocks cannot be among the best, because the best candidates of `count` other
+blocks precede it.
 """
 
 from __future__ import annotations

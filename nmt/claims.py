@@ -46,7 +46,8 @@ TABLE = """
 
 @dataclass(frozen=True)
 class Result:
-    """A system of a claim: its row on the claim's page, its recipe, its figures as on the page."""
+    """A system of a claim: its row on the claim's page, its recipe, and its figures as written
+    there."""
 
     row: str
     recipe: str
@@ -54,7 +55,8 @@ class Result:
 
     @property
     def seeds(self) -> tuple[float, ...]:
-        """The figure of each seed; from a mean and a sample standard deviation of two, both."""
+        """The figure of each seed. Where the page has `mean (sample standard deviation)` of two
+        seeds, their two figures are computed from it."""
         if match := re.fullmatch(r"(\S+) \((\S+)\)", self.figures):
             mean, deviation = map(float, match.groups())
             half = deviation / SEEDS**0.5
@@ -66,7 +68,7 @@ class Result:
 class Claim:
     """A paper's claim that a system scores higher than another, with what was found here.
 
-    minutes: of training, None where it was not timed. script: for sh, which trains and evaluates.
+    minutes: of training, None where it was not timed. script: sh commands that train and evaluate.
     """
 
     name: str
@@ -81,8 +83,8 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """AS_PAPER or NOT_AS_PAPER where the means of two seeds each differ by more than the seeds
-        of either system; else NOT_DECIDED."""
+        """AS_PAPER or NOT_AS_PAPER if the systems' means differ by more than the two seeds of
+        either system do; otherwise NOT_DECIDED."""
         seeds = self.better.seeds, self.worse.seeds
         difference = fmean(seeds[0]) - fmean(seeds[1])
         spread = max(max(figures) - min(figures) for figures in seeds)

@@ -83,8 +83,8 @@ class System(Texts):
     def _joined(
         cls, systems: Sequence[System], model: Ensemble, attends: bool, **fields: Any
     ) -> Self:
-        """The system of several members. Its recipe is that of the first with attention, or
-        without if not `attends`, and has the smallest limit on sources. fields: further ones."""
+        """The system of several members. Its recipe is that of the first member with attention, or
+        without if not `attends`, with the smallest limit on sources. fields: further fields."""
         recipe = next((system.recipe for system in systems
                        if attends == (system.recipe.model.attention != "none")), systems[0].recipe)
         longest = min(system.recipe.data.max_translate_length for system in systems)

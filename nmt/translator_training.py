@@ -280,7 +280,7 @@ class Validation:
 
 
 def some_references(dev: EvaluationSet, count: int) -> dict[tuple[str, ...], str]:
-    """The first `count` sources of the dev set that differ and have a reference, and this."""
+    """The first `count` distinct sources of the dev set that have a reference, with it."""
     references: dict[tuple[str, ...], str] = {}
     for words, reference in zip(dev.sources, dev.references, strict=True):
         if len(references) == count:

@@ -74,7 +74,7 @@ def adding_forward(
 ) -> tuple[Any, LSTMTrace]:
     """J = -log p(y) for one sentence, in nats; Eqs. 2.1, 2.31 and 2.32.
 
-    Arguments: x and y, T token ids each, y being x one word on.
+    Arguments: x and y, T token ids each, y being x shifted by one word.
     """
     W_e, T, W_hy = (parameters[name] for name in ("W_e", "T", "W_hy"))
     b, b_hy = bias(parameters, "b"), bias(parameters, "b_hy")

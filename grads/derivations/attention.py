@@ -75,8 +75,8 @@ class AttentionTrace(NamedTuple):
 
 
 class Seeds(NamedTuple):
-    """What reaches a time step of the decoder beside its word's loss: from a word spelled there
-    (chapter 5), from the lexical module (Nguyen 3.2.4)."""
+    """The gradients that reach a time step of the decoder in addition to its word's loss: from a
+    word spelled there (chapter 5), or from the lexical module (Nguyen 3.2.4)."""
 
     dh_tilde: Array | float = 0.0  # (H, 1)
     dc: Array | float = 0.0  # of c_t, (He, 1)
@@ -126,8 +126,8 @@ def decode_grad(
     """Back to the decoder's first states: gradients by name, dh_bar in the encoder's reading order,
     dh_0, dc_0.
 
-    Arguments: d_above, the gradient of h~_t from its word's loss, and seeds, what else reaches a
-    time step, by time step.
+    Arguments: d_above, the gradient of h~_t from its word's loss, and seeds, the other gradients,
+    both by time step.
     """
     side, w = weights(parameters, "decoder"), weights_of(parameters)
     h_bar, h, c, _, _, _, variant, unit = states

@@ -47,7 +47,7 @@ def weights_of(parameters: Mapping[str, Array], prefix: str = PREFIX) -> dict[st
 
 
 def parameters_of(dw: Mapping[str, Array], prefix: str = PREFIX) -> dict[str, Array]:
-    """Gradients by the parameters' names and in their shapes: `weights_of`, undone."""
+    """Gradients by the parameters' names and in their shapes: the inverse of `weights_of`."""
     return {prefix + name: d[:, 0] if name in COLUMNS else d for name, d in dw.items()}
 
 
@@ -86,7 +86,7 @@ def align(
 
     Arguments: h (H, 1); h_bar (He, S), in the order of the written words; w as in `weights_of`; t,
     the time step from 1, for local-m.
-    Raises ValueError for a variant that there is not.
+    Raises ValueError for an unknown variant.
     """
     return ALIGNMENTS[kind_of(variant)].forward(variant, h, h_bar, w, t)
 
@@ -118,8 +118,8 @@ def attend_grad(
 ) -> tuple[Array, Array, Array, dict[str, Array]]:
     """dh_t (H, 1), dh_bar (He, S), dW_c and the gradients of w by name, given dh~_t (H, 1).
 
-    dc_seed, da_seed: what reaches c_t (He, 1) and a_t (S, 1) from readers of their own, as in
-    Eq. 5.6 and in Nguyen's lexical module.
+    dc_seed, da_seed: further gradients of c_t (He, 1) and a_t (S, 1), from other readers, as in Eq.
+    5.6 and in Nguyen's lexical module.
     """
     a = align(variant, h, h_bar, w, t)
     c = h_bar @ a

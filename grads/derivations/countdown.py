@@ -1,14 +1,14 @@
 """Count-down positions with a length model, of one sentence and its translation: Nguyen, 4.1.
 
 The step that predicts y_t of m words has position m - t in place of t - 1 (`Shape.down`), so that
-the decoder knows how many words are left; there is no end marker to predict. How many words there
-are, a network predicts from the source: here a softmax over 0, 1 .. from the mean of the encoder's
-states (docs/errata.md, on what the proposal leaves open).
+the decoder knows how many words are left; there is no end marker to predict. A network predicts the
+number of words from the source: here a softmax over 0, 1 .. from the mean of the encoder's states
+(docs/errata.md, on what the proposal leaves open).
 
 | here | shape | Nguyen |
 |---|---|---|
 | `m` | | the number of words y |
-| `c` | (d, 1) | what the length model reads, not given |
+| `c` | (d, 1) | the input of the length model, not specified |
 | `W_l`, `b_l` | (L, d), (L, 1) | "some neural network" |
 """
 

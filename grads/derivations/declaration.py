@@ -5,7 +5,7 @@ A module of this package may hold
 | name | |
 |---|---|
 | `DECLARATIONS` | a tuple of its derivations |
-| `PAIRS`, `SHARES` | of gradients whose names do not say whose they are: see `Pairing` |
+| `PAIRS`, `SHARES` | for gradients whose names do not say what they differentiate: see `Pairing` |
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ LOSS = Returns(  # a loss and its trace
 OUTPUT = Returns(  # the output of a step
     lambda example, result: (example.upstream * result).sum(),
     lambda example, result: (example.upstream, *example.arguments))
-OUTPUT_TRACE = Returns(  # it, and its trace
+OUTPUT_TRACE = Returns(  # the output of a step, and its trace
     lambda example, result: (example.upstream * result[0]).sum(),
     lambda example, result: (example.upstream, *example.arguments, result[1]))
-OUTPUT_FIRST = Returns(  # it, and what else attention made; a backward takes its variant first
+OUTPUT_FIRST = Returns(  # the output and further results; the backward takes the variant first
     lambda example, result: (example.upstream * result[0]).sum(),
     lambda example, result: (example.arguments[0], example.upstream, *example.arguments[1:]))
 
@@ -49,8 +49,8 @@ class Declaration:
     forward: Callable[..., Any]  # its arguments are those of the example
     backward: Callable[..., Any]  # as `returns` says
     example: Callable[[Request], Example]
-    sentence: str | None = None  # of a translation, where the user gives none: source ||| target
-    settings: tuple[str, ...] = ()  # of those that not all have: sentence, target, layers, ...
+    sentence: str | None = None  # the default, of a translation: source ||| target
+    settings: tuple[str, ...] = ()  # optional ones that it uses: sentence, target, layers, ...
     partners: Mapping[str, str] = field(default_factory=dict)  # backward function -> its forward's,
     # where its name is not that of the forward and "_grad"
     attentive: bool = True  # whether a decoder attends to the source

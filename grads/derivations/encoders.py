@@ -50,12 +50,12 @@ INPUTS = {"word": Part(embed, embed_grad), "factors": Part(factored_embed, facto
 
 
 def reads(factors: Sequence[str]) -> str:
-    """What is read at a position, of INPUTS."""
+    """The input at a position: a key of INPUTS."""
     return "factors" if factors else "word"
 
 
 def tables_of(parameters: Mapping[str, Array], side: str, factors: Sequence[str]) -> Any:
-    """The table of the words, or by name it and those of the factors."""
+    """The table of the words; with factors, all tables by name."""
     if not factors:
         return parameters[f"{side}.W_e"]
     return {name: parameters[f"{side}.W_{name}"] for name in ("e", *factors)}

@@ -36,7 +36,7 @@ def factored_embed(ids: Sequence[int], W_e: Tables) -> Array:
 
 
 def factored_embed_grad(ids: Sequence[int], dx: Array, dW_e: Tables) -> dict[str, Array]:
-    """dW_e with dx (E, 1) added: to a row of each table its own part of dx."""
+    """dW_e with dx (E, 1) added: a row of each table gets its own part of dx."""
     ends = np.cumsum([dW.shape[1] for dW in dW_e.values()])[:-1]
     de = dict(zip(dW_e, np.split(dx, ends), strict=True))        # (Sennrich features)
     return {name: embed_grad(i, de[name], dW_e[name])

@@ -93,7 +93,7 @@ def gated_forward(
 ) -> tuple[Any, LSTMTrace]:
     """J = -log p(y) for one sentence, in nats; Eqs. 2.1, 2.33 and 2.34.
 
-    Arguments: x and y, T token ids each, y being x one word on.
+    Arguments: x and y, T token ids each, y being x shifted by one word.
     """
     W_e, T, W_hy = (parameters[name] for name in ("W_e", "T", "W_hy"))
     b, b_hy = gates(parameters), bias(parameters, "b_hy")
@@ -130,7 +130,7 @@ def gated_backward(
 
 
 def gates(parameters: Mapping[str, Array]) -> Array:
-    """b (4H, 1): zeros, hence gates of 1/2, where the model has none."""
+    """b (4H, 1); if the model has no b, zeros, which make every gate 1/2."""
     return bias(parameters, "b") + np.zeros((4 * len(parameters["T"]), 1))
 
 

@@ -14,10 +14,10 @@ both unlike PyTorch's GRU (erratum 17).
 | `U`, `U_z`, `U_r` | (H, H) | U, U_z, U_r | U, U_z, U_r |
 | `C`, `C_z`, `C_r` | (H, He) |  | C, C_z, C_r |
 | `b`, `b_z`, `b_r` | (H, 1) | "we omit all bias terms" | as there |
-| `a`, `a_z`, `a_r` | (H, 1) | what tanh and the two sigma are taken of | as there |
+| `a`, `a_z`, `a_r` | (H, 1) | the arguments of tanh and of the two sigma | as there |
 
 The paper's n is H, its m is E. Biases are an option here: zero unless given. The paper prints no
-backward; each line names the thesis's rule and the line of the forward that it is taken of.
+backward; each line of ours names the thesis's rule and the forward line that it is applied to.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ r, z and h are Cho et al. (2014), their Equations 5 to 7. The candidate is cuDNN
 | `b_r`, `b_z` | (H, 1) | omitted | b_ir + b_hr, b_iz + b_hz |
 | `b`, `b_m` | (H, 1) |  | b_in, b_hn |
 
-Biases are zero unless given. Each line of the backward names the thesis's rule and the line of the
-forward that it is taken of.
+Biases are zero unless given. Each line of the backward names the thesis's rule and the forward line
+that it is applied to.
 """
 
 from __future__ import annotations

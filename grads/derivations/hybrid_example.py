@@ -28,8 +28,8 @@ CHARACTERS = ("<unk>", "_")  # before the letters: the unknown character, the bo
 
 
 def hybrid_example(separate: bool, request: Request) -> Example:
-    """A sentence and its translation; words marked by * are rare, and the longest of a side without
-    marks. Attention is global and bilinear, as in "all my models" (5.2)."""
+    """A sentence and its translation; words marked by * are rare, and so is the longest word of a
+    side without marks. Attention is global and bilinear, as in "all my models" (5.2)."""
     sizes = replace(request.sizes, score=GENERAL.score, window=GENERAL.window)
     source, target = (marked(words) for words in sides_of(request, PAIR))
     words = {"encoder.W_e": vocabulary_of(frequent(source)),

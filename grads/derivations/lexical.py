@@ -6,13 +6,13 @@ Parameters: those of `grads.derivations.attention`, and
 |---|---|---|
 | `lexical.W` | (E, E) | W |
 | `output.W_hy`, `output.W_l` | (V, H), (V, E) | W^o, W^l |
-| `output.b` | (V,) | b^o + b^l: their gradients are equal, and they are one (erratum 33) |
+| `output.b` | (V,) | b^o + b^l: their gradients are equal, so they are one parameter (erratum 33) |
 
 Fixnorm, which brings h~_t, h^l_t and the rows of both matrices to one length, is not here: its
 Jacobian is that of ScaleNorm in `grads.derivations.norms`.
 
-The paper prints no backward. What the module adds to the translator's: a_t is read by c_t and by
-f_t, and f_s by the encoder and by f_t.
+The paper prints no backward. With the module, two gradients of the translator's get a second term:
+a_t is read by c_t and by f_t, and f_s by the encoder and by f_t.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A lexicon as a bias (Arthur et al., 2016; Nguyen, 2019, 3.2.5.2), on the translator of Luong
 (2016), 4.2.
 
-Parameters: those of `grads.derivations.attention`. The lexicon is no parameter: P (V_t, V_s), whose
-column f has the probabilities p_lex(e | f) of its translations e; most of them are zero, and a
-column need not sum to one.
+Parameters: those of `grads.derivations.attention`. The lexicon P (V_t, V_s) is not a parameter. Its
+column f has the probabilities p_lex(e | f) of the translations e of word f. Most of them are zero,
+and a column need not sum to one.
 
-The papers print no backward. What the bias adds to the translator's: a_t is read by c_t and by the
-logits, through the probabilities of the words that it attends to.
+The papers print no backward. With the bias, the gradient of a_t gets a second term: a_t is read by
+c_t and, through the probabilities of the words that it attends to, by the logits.
 """
 
 from __future__ import annotations

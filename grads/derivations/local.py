@@ -3,9 +3,9 @@
 local-m puts the window around p_t = t, local-p around a predicted p_t (Eq. 4.9) and multiplies the
 weights by a Gaussian (Eq. 4.10). The window holds the 2D + 1 words around floor(p_t), so that a_t
 is in R^(2D + 1) as printed, the Gaussian has the real p_t, the softmax runs over the window only,
-and sigma = D / 2 (erratum 8). Of a window that crosses the sentence's edge the part outside is
-ignored (footnote 7). Source states and scores are those of `grads.derivations.scores`; the states
-are in the written order of the words, in whichever direction the encoder read (erratum 9).
+and sigma = D / 2 (erratum 8). The part of a window outside of the sentence is ignored (footnote 7).
+Source states and scores are those of `grads.derivations.scores`; the states are in the written
+order of the words, in whichever direction the encoder read (erratum 9).
 
 **Counting from 0.** s = 0 .. S - 1 and p_t count words from 0: Eq. 4.9's S sigm(.) lies in [0, S],
 its floor is at most S - 1, and p_t = t of local-m, whose t begins with 1, is word t - 1; after the

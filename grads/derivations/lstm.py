@@ -104,7 +104,8 @@ def forward(
 ) -> tuple[Any, LSTMTrace]:
     """J = -log p(y) for one sentence, in nats; Eqs. 2.1 and 2.35-2.40.
 
-    Arguments: x and y, T token ids each, y being x one word on; h_0, c_0 (H, 1), zero if None.
+    Arguments: x and y, T token ids each, y being x shifted by one word; h_0, c_0 (H, 1), zero if
+    None.
     """
     W_e, T, W_hy = (parameters[name] for name in ("W_e", "T", "W_hy"))
     b, b_hy = bias(parameters, "b"), bias(parameters, "b_hy")

@@ -1,7 +1,7 @@
 """The layer-normalised LSTM of Ba, Kiros and Hinton (2016): one step, and back.
 
-Their Equations 20 to 22 (supplement), with the norm of `grads.derivations.norms`. No backward is
-printed; each line of it names the thesis's rule and the line of the forward that it is taken of.
+Their Equations 20 to 22 (supplement), with the norm of `grads.derivations.norms`. The paper prints
+no backward; each line of ours names the thesis's rule and the forward line that it is applied to.
 
 | here | shape | Ba et al. |
 |---|---|---|

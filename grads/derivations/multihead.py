@@ -5,8 +5,8 @@ Q = Y W^Q, and the thesis's Corollary 1 reads: dY = dQ W^Q', dW^Q = Y' dQ.
 
 | here | shape | Nguyen |
 |---|---|---|
-| `Y` | (T, d) | what asks: Y of Nguyen Eq. 1.10; in self-attention X of Nguyen Eq. 1.7 |
-| `X` | (S, d) | what is attended to: the encoder's output, or in self-attention Y itself |
+| `Y` | (T, d) | the queries' words: Y of Nguyen Eq. 1.10; in self-attention X of Eq. 1.7 |
+| `X` | (S, d) | the words attended to: the encoder's output, or in self-attention Y itself |
 | `W_Q`, `W_K`, `W_V` | (d, d_k) | W_i^Q, W_i^K, W_i^V, of one head |
 | `b_Q`, `b_V` | (1, d_k) | not printed; in the author's code, which has a `b_K` of no effect |
 | `E`, `A`, `H` | (T, S), (T, S), (T, d_k) | Q K^T / sqrt(d_k), its softmax, H_i |
@@ -60,7 +60,7 @@ class MultiheadTrace(NamedTuple):
 
 
 def softmax_rows(E: Array) -> Array:
-    """Eq. 2.6 for each row of E (T, S); a score of -inf gets exactly nothing."""
+    """Eq. 2.6 for each row of E (T, S); a score of -inf gets exactly zero."""
     e = np.exp(E - E.real.max(axis=1, keepdims=True))
     A = e / e.sum(axis=1, keepdims=True)                         # (2.6)
     return A
@@ -160,7 +160,7 @@ def heads_of(parameters: Mapping[str, Array], prefix: str, n: int) -> dict[int, 
 
 
 def parameters_of(prefix: str, d_heads: Heads, dW_O: Array, db_O: Array) -> dict[str, Array]:
-    """Gradients by the kernels' names and in their shapes: `heads_of`, undone."""
+    """Gradients by the kernels' names and in their shapes: the inverse of `heads_of`."""
     heads = d_heads.values()
     by_name = {f"{prefix}.W_o": dW_O.T, f"{prefix}.b_o": db_O[0]}
     for letter in "qkv":

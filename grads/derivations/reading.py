@@ -121,8 +121,8 @@ def reading_step_grad(
     model: Any, ds: Array, dc_deep: Array, v: Array, s_prev: Array, c: Array, alpha: Array,
     h_bar: Array, W: Array, b: Any, alignment: Alignment,
 ) -> tuple[Array, Array, Array, Array, Array, Any]:
-    """ds_{i-1}, d(E y_{i-1}), dh_bar, dW, db and the alignment model's, given ds_i and of c_i what
-    the prediction sends back."""
+    """ds_{i-1}, d(E y_{i-1}), dh_bar, dW, db and the alignment model's gradients, given ds_i and
+    the prediction's gradient of c_i."""
     z = np.vstack([v, c])
     ds_unit, _, dz, dW, db = UNITS[model.unit].backward(         # (Bahdanau A.2.2 state)
         ds, s_prev[:0], s_prev, s_prev[:0], z, W, b)
@@ -131,8 +131,8 @@ def reading_step_grad(
     q = asked(s_prev, v, model.query)
     dq, dh_align, d_score = CONTEXTS[model.context].backward(dc, alpha, q, h_bar, alignment)
     ds_align, dv_align = asked_grad(dq, s_prev, v, model.query)
-    dv = dv_unit + dv_align                                      # E y_{i-1} is read, and may ask
-    ds_prev = ds_unit + ds_align                                 # s_{i-1} is the state, and asks
+    dv = dv_unit + dv_align                                      # E y_{i-1}: input, maybe query
+    ds_prev = ds_unit + ds_align                                 # s_{i-1}: state and query
     return ds_prev, dv, dh_align, dW, db, d_score
 
 
@@ -222,7 +222,7 @@ def decode_states(
     model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
     c_0: Layers,
 ) -> tuple[Any, Decoded]:
-    """The prediction reads m_t, s_t here, and nothing else (Nair and Shah, 6.2)."""
+    """The prediction reads only m_t, which is s_t here (Nair and Shah, 6.2)."""
     v, s, c, alpha = read_contexts(model, parameters, y, h_bar, h_0[1])
     J, p, l = predictions(parameters, [*y, END], s)              # (Nair 5 logits)
     return J, Decoded(Read(v, s, c, alpha), p, l)

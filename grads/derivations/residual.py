@@ -1,8 +1,8 @@
 """Residual connections between the layers of a recurrent stack: one step, and back.
 
 Source: Wu et al. (2016), section 3.1, Equation 6. The layer is the thesis's LSTM; the first layer,
-whose input may have another width, has no such connection. No backward is printed; each line of it
-names the thesis's rule and the line of the forward that it is taken of.
+whose input may have another width, has no such connection. The paper prints no backward; each line
+of ours names the thesis's rule and the forward line that it is applied to.
 
 | here, of layer l | shape | Wu et al. |
 |---|---|---|

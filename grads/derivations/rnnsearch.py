@@ -73,7 +73,7 @@ class SearchTrace(NamedTuple):
 
     right: dict[int, Array]  # ->h_0 .. ->h_S, (H, 1)
     left: dict[int, Array]  # <-h_1 .. <-h_{S + 1}, (H, 1)
-    h: Array  # the annotations, one a column, (2H, S)
+    h: Array  # the annotations, one per column, (2H, S)
     s: dict[int, Array]  # s_0 .. s_T, (H, 1)
     alpha: dict[int, Array]  # (S, 1)
     c: dict[int, Array]  # (2H, 1)
@@ -271,7 +271,7 @@ def named(prefix: str, gradients: Any) -> dict[str, Array]:
 
 
 def nothing(weights: Any) -> Any:
-    """Zero gradients for a part; a bias's gradient takes its shape when it is added to."""
+    """Zero gradients for a part; that of an absent bias is 0-d until one is added."""
     return type(weights)(*(np.zeros_like(weight) for weight in weights))
 
 

@@ -6,7 +6,7 @@ is next to its backward, which takes de and returns the gradients in the order o
 | here | shape | Luong | Bahdanau |
 |---|---|---|---|
 | `h` | (H, 1) | h_t, the decoder's top state | s_{i-1}, the decoder's state before |
-| `h_bar` | (He, S) | hbar_1 .. hbar_S, one a column | h_1 .. h_Tx, the annotations |
+| `h_bar` | (He, S) | hbar_1 .. hbar_S, one per column | h_1 .. h_Tx, the annotations |
 | `W_a` | see each score | W_a | W_a |
 | `U_a` | (A, He) |  | U_a |
 | `v_a` | (A, 1) | v_a | v_a |

@@ -91,7 +91,7 @@ def undropped(w: Attention, dead: Array) -> dict[int, Array]:
 
 
 def self_attention(x: Array, w: Attention, reads: Reads) -> tuple[Array, Any]:
-    """Each word asks all words of its own sentence that it may see."""
+    """Each word attends to all words of its own sentence that it may see."""
     D = undropped(w, reads["dead"])
     z, trace = multihead(x, x, *w, reads["dead"], D)             # (Nguyen 1.9)
     return z, trace
@@ -103,12 +103,12 @@ def self_attention_grad(
     """dx (T, d), nothing for what is not read, and the weights' gradients, given dz (T, d)."""
     D = undropped(w, reads["dead"])
     dY, dX, d_heads, dW_O, db_O = multihead_grad(dz, x, x, *w, reads["dead"], D, trace)
-    dx = dY + dX                                                 # x asks and is attended to
+    dx = dY + dX                                                 # x has the queries and the keys
     return dx, {}, Attention(d_heads, dW_O, db_O)
 
 
 def source_attention(x: Array, w: Attention, reads: Reads) -> tuple[Array, Any]:
-    """Each word of the translation asks the encoder's output."""
+    """Each word of the translation attends to the encoder's output."""
     D = undropped(w, reads["dead"])
     z, trace = multihead(x, reads["memory"], *w, reads["dead"], D)  # (Nguyen 1.9), (Nguyen 1.10)
     return z, trace

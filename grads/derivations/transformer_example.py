@@ -1,4 +1,4 @@
-"""What a Transformer and its parts are stepped through on."""
+"""The examples on which the stepper shows a Transformer and its parts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from grads.derivations.transformer_model import (
 )
 
 HEADS = 2
-WORDS = (3, 4)  # that ask, and that are asked
+WORDS = (3, 4)  # T queries, S keys
 
 
 # --- parts --------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def smoothing_example(request: Request) -> Example:
 
 
 def drawn(request: Request) -> tuple[Array, Array, Attention, Array, dict[int, Array], Array]:
-    """What asks, what is asked, weights, the future, no dropout, and an upstream gradient."""
+    """Queries' words Y, keys' words X, weights, the mask of the future, no dropout, and dZ."""
     no_sentence(request)
     d, (T, S) = width(request.sizes), WORDS
     values = draw(request.rng, {"Y": (T, d), "X": (S, d), "W_O": (d, d), "b_O": (1, d),
@@ -102,14 +102,14 @@ def width(sizes: Sizes) -> int:
 
 
 def transformer_example(placed: str, request: Request, down: bool = False) -> Example:
-    """A sentence and its translation; half of the layers are the encoder's, at least one; the
+    """A sentence and its translation. Half of the layers, at least one, are the encoder's; the
     feed-forward layers are wider than d by the embedding's size. down: whether positions count
-    down; the longest target that its length model knows has a word more."""
+    down; the length model then knows targets that are up to a word longer."""
     ids, words = pair_of(request)
     V_s, V_t = map(len, words.values())
     shapes = transformer_shapes(V_s, V_t, request.sizes, placed)
     if down:
-        lengths = len(ids[1]) + 2  # 0 to a word more
+        lengths = len(ids[1]) + 2  # from 0 to one word more
         shapes |= {"length.W": (lengths, width(request.sizes)), "length.b": (lengths,)}
     parameters = dict(request.parameters or draw(request.rng, shapes))
     return Example((parameters, *ids), {"shape": Shape(HEADS, "layer", placed, down)}, words)

@@ -1,7 +1,7 @@
 """A whole Transformer, of one sentence and its translation, and back: Nguyen, sections 1.2 and 3.3.
 
 Layers l and the sublayers k of a layer count from 1; `X[0]` is what the first layer reads. Words
-are the rows of all matrices, so that nothing here is a loop over time but the predictions.
+are the rows of all matrices, so that the predictions are the only loop over time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Parameters = Mapping[str, Array]
 
 
 class Shape(NamedTuple):
-    """What the parameters do not tell."""
+    """The properties of a Transformer that its parameters do not tell."""
 
     heads: int
     norm: str = "layer"  # of NORMS
@@ -127,7 +127,7 @@ def decode_grad(
 
 
 def read_and_predicted(y: Sequence[int], shape: Shape) -> tuple[list[int], list[int]]:
-    """What the decoder reads, word by word, and predicts; counting down it predicts no end."""
+    """What the decoder reads, word by word, and predicts; with a countdown it predicts no end."""
     return ([END, *y[:-1]], [*y]) if shape.down else ([END, *y], [*y, END])
 
 
@@ -166,7 +166,7 @@ def stack_grad(
     dy: Array, side: str, parameters: Parameters, ids: Sequence[int],
     reads: Mapping[str, Reads], shape: Shape, trace: StackTrace,
 ) -> tuple[dict[int, Array], dict[str, Array]]:
-    """What each layer sends to the memory (S, d), and gradients by name."""
+    """The gradient that each layer sends to the memory (S, d), and gradients by name."""
     X, layers = trace
     L, dX, d_memory, by_layer = len(layers), {}, {}, {}
     if shape.placed == "pre":
@@ -257,5 +257,5 @@ def together(by_number: Mapping[int, Mapping[str, Array]]) -> dict[str, Array]:
 
 
 def norm_named(prefix: str, dw_N: Columns) -> dict[str, Array]:
-    """Those of a norm."""
+    """The gradients of a norm by the kernels' names."""
     return {f"{prefix}.norm.{name}": d[:, 0] for name, d in zip("gb", dw_N, strict=False)}

@@ -13,7 +13,7 @@ each layer, and the attentional vector reads both contexts (Sennrich sources). A
 | `decoder`, `output` | as in `grads.derivations.attention` | |
 
 Sources are numbered, n = 1 and 2: g[n], k[n] are the states and cells of encoder n, h_bar[n] its
-columns of states, a[n] and c[n] what h_t attends to in it.
+states as columns, a[n] and c[n] the alignment and the context of h_t in it.
 """
 
 from __future__ import annotations
@@ -195,8 +195,8 @@ def two_decoder_grad(
     parameters: Mapping[str, Array], y: Sequence[int], trace: TwoSourcesTrace,
     d_above: Mapping[int, Array],
 ) -> tuple[dict[str, Array], dict[int, Array], Layers, Layers]:
-    """From the losses to the decoder's first states: gradients by name, of each source dh_bar in
-    the order in which the encoder read, dh_0, dc_0."""
+    """From the losses to the decoder's first states: gradients by name, dh_bar of each source in
+    the order in which its encoder read it, dh_0, dc_0."""
     side = weights(parameters, "decoder")
     W_c, w, P = parameters["attention.W_c"], both_weights(parameters), fed_rows(side.W_e, side.T)
     L, E, variant = len(side.T), side.W_e.shape[1], trace.variant

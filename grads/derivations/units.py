@@ -33,7 +33,7 @@ class Part(NamedTuple):
 def rnn_step(
     h_prev: Array, c_prev: Array, x: Array, W: Array, b: Array | float = 0.0
 ) -> tuple[Array, Array]:
-    """h_t (H, 1) of Eq. 2.3, and no c; arguments as of `lstm`."""
+    """h_t (H, 1) of Eq. 2.3, and no c; arguments as in `lstm`."""
     return rnn(x, h_prev, W, b), c_prev
 
 

@@ -61,7 +61,7 @@ class Norms(NamedTuple):
 
 def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
     """The logits of each step along a pair's target: that of the target's word, then those of its
-    best rivals.
+    best rivals. Raises UserError unless the model has exactly one matrix of target words.
 
     Raises UserError for a model without a single matrix of target words.
     """

@@ -70,7 +70,7 @@ def _quiet_but_first(rank: int) -> None:
 def _communicator(size: int) -> Any:
     """The communicator of all processes of mpi4py's MPI. Raises UserError without mpi4py, and if
     its MPI does not know the processes that the launcher started."""
-    os.environ.setdefault("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1")  # MPICH's: ours is the line
+    os.environ.setdefault("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1")  # we print our own
     try:
         from mpi4py import MPI
     except ImportError as error:
@@ -92,7 +92,7 @@ def _join(communicator: Any, threads: int | None) -> None:
         world.use(world.Ranks(_nccl(communicator, local)))
         return
     if threads is None and "OPENBLAS_NUM_THREADS" not in os.environ:
-        available = set().union(*local.allgather(processors()))  # a launcher may bind each to some
+        available = set().union(*local.allgather(processors()))  # ranks may be bound to cores
         use_threads(max(1, min(len(available) // local.Get_size(), len(processors()))))
     world.use(world.Ranks(Mpi(communicator)))
 

@@ -96,7 +96,7 @@ def run_join_pairs(options: argparse.Namespace) -> None:
     """`nmt join-pairs`.
 
     Make long sentences from short ones. The first pair stays alone, the next two are joined, then
-    three, and so on to N; then one, two .. again. Each pair is used once, which suits
+    three, and so on to N; then one again, two and so on. Each pair is used once, which suits
     text to score. With --overlapping a sentence begins at each pair, which suits training text.
 
     Raises UserError if a file would be overwritten, and if there is no pair.

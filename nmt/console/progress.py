@@ -32,7 +32,7 @@ from nmt.console.terminal import Console
 
 Item = TypeVar("Item")
 AFTER = 1.0  # seconds of work before bars are shown
-PAUSE = 0.1  # seconds between updates: one takes 20 us, reading a line of a file less
+PAUSE = 0.1  # seconds between updates: an update takes 20 us, longer than reading a line
 
 
 class Tell(Protocol):

@@ -19,7 +19,7 @@ from nmt.data.corpus import Pair, read_lines, split_words
 Link = tuple[int, int]  # source word, target word, from 0
 Sizes = tuple[int, int]  # words of the source sentence, words of the target sentence
 
-MOST_PAIRS = 10**7  # the most sentence pairs that a file of links alone may have
+MOST_PAIRS = 10**7  # most sentence pairs of a file of links without its sentences
 _SCORE = r"(?::-?[0-9.]+(?:e-?[0-9]+)?)?"  # after a link; not used
 _PHARAOH = re.compile(rf"([0-9]{{1,9}})([-?p])([0-9]{{1,9}}){_SCORE}")  # -: sure; ? and p: possible
 _PHARAOH_OF_ANY_SIZE = re.compile(rf"[0-9]+[-?p][0-9]+{_SCORE}")

@@ -167,7 +167,7 @@ def _read_pairs(data: DataConfig, paths: Sequence[Path]) -> ReadPairs:
     texts = ((source.texts(x for x, _ in block), target.texts(y for _, y in block))
              for block in lines)
     train = choose_texts(texts, data.max_length, data.cut_long, data.train_size)
-    deque(lines, maxlen=0)  # reads on: pairs may be drawn there, and the files must end together
+    deque(lines, maxlen=0)  # the rest, which may have drawn pairs; finds files of unequal length
     return ReadPairs(train, places, drawn, repeated)
 
 

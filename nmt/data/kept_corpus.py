@@ -75,7 +75,8 @@ def _made_of(data: Any, paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def _load(directory: Path, made_of: dict[str, Any]) -> ReadPairs | None:
-    """The pairs of a directory; None, with a note, if it has none that are made of the same."""
+    """The pairs of a directory; None, with a note, if they were made of other files or values, or
+    if a file is damaged."""
     if not (directory / FACTS).exists():
         return None
     facts = _facts_in(directory)
@@ -99,8 +100,8 @@ def _load(directory: Path, made_of: dict[str, Any]) -> ReadPairs | None:
 
 
 def _facts_in(directory: Path) -> dict[str, Any]:
-    """The facts of a directory. Those of a damaged file name it among the files that have another
-    digest."""
+    """The facts of a directory. If their file is damaged, the facts say only that its digest is
+    wrong."""
     digest, _, facts = (directory / FACTS).read_bytes().partition(b"\n")
     if sha256(facts).hexdigest().encode() != digest:
         return {"made_of": {}, "digests": {FACTS: ""}}

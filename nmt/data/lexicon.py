@@ -43,7 +43,8 @@ class Lexicon:
 
 
 class BatchEntries(NamedTuple):
-    """The entries of a batch: U target words for each sentence, among them all with an entry."""
+    """The entries of a batch: U target words for each sentence, which include all words with an
+    entry."""
 
     words: np.ndarray  # (B, U), ids of target words, distinct within a sentence
     p: np.ndarray  # (B, S, U), p_lex of each word given each source word; 0 on padding

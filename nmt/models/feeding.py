@@ -101,7 +101,7 @@ def feeding_backward(
     names, stack, x, read, masks, steps, _, feed_caches, workspace = cache
     xp, (T, B, E), H, cell = array_module(x), x.shape, stack.hidden_size, stack.cell
     W = [parameters[f"{name}.W"] for name in names]
-    first = len(d_fed) - T                                     # the first t of which fed_t was made
+    first = len(d_fed) - T                                     # the first t with a fed_t
     da = [workspace.empty(xp, layer.u.shape, x.dtype) for layer in steps]
     d_states: list[State] = [tuple(xp.zeros_like(state[0]) for state in layer.states)
                              for layer in steps]

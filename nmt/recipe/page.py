@@ -57,8 +57,8 @@ class Section(NamedTuple):
     summary: str
     keys: Mapping[str, Key]
     architectures: list[str]
-    base: str = ""  # a model section of which this one has all keys, listed where it differs
-    shared: Mapping[str, Sequence[str]] = {}  # keys whose lines an earlier model section has
+    base: str = ""  # another model section whose keys this one has; only differences are listed
+    shared: Mapping[str, Sequence[str]] = {}  # keys that an earlier section lists
 
 
 def page() -> str:

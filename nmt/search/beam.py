@@ -65,7 +65,7 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
 
     Raises:
         ValueError: shapes do not fit.
-        FloatingPointError: the model's logits are not finite from above.
+        FloatingPointError: a logit of the model is NaN or plus infinity.
 
     The thesis leaves two choices open. An end marker is accepted only among the K best candidates
     of its step, so that K = 1 is greedy search; K other hypotheses stay active at all times. A

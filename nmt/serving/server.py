@@ -53,7 +53,8 @@ class Server(ThreadingMixIn, HTTPServer):
 
     def __init__(self, service: Service, page: Page, host: str, port: int) -> None:
         self.service, self.page, self.host = service, page, host
-        # What to shut down of each: while it is read from only that end, as a request may be there.
+        # The direction to shut down of each connection. Until it is answered, only reading is shut
+        # down, because its request may have arrived.
         self.connections: OrderedDict[socket.socket, int] = OrderedDict()  # oldest first
         try:
             self.address_family, *_, address = socket.getaddrinfo(
@@ -142,7 +143,8 @@ class Handler(BaseHTTPRequestHandler):
     timeout = SECONDS
 
     def setup(self) -> None:
-        """Read with a deadline, so that a client cannot keep its place by a byte now and then."""
+        """Read with a deadline, so that a client cannot keep its place by sending a byte now and
+        then."""
         super().setup()
         self.rfile.close()
         self._incoming = Incoming(self.connection)

@@ -122,7 +122,7 @@ class Ranks(World):
     def whole_state(self, state: Any) -> Any:
         """All rows of a state as host arrays; None if there is no state."""
         layers = [[to_host(array) for array in arrays] for arrays in state or ()]
-        shares = [share for share in self.gather(layers) if share]  # none beyond the rows
+        shares = [share for share in self.gather(layers) if share]  # some ranks have no rows
         return [tuple(columns_together(parts) for parts in zip(*arrays, strict=True))
                 for arrays in zip(*shares, strict=True)] or None
 

@@ -53,7 +53,7 @@ def load(name: str) -> Any:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
         raise UserError(
-            f"backend: {missing('cupy', 'cuda12')}; '.[cuda13]' where the driver's CUDA is 13"
+            f"backend: {missing('cupy', 'cuda12')}; with a driver of CUDA 13: {install('cuda13')}"
         ) from error
     if not cupy.is_available():
         raise UserError("backend: 'cupy' is installed but finds no usable GPU: no driver, or one "

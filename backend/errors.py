@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
 from typing import Any
+
+PACKAGE = "lstm-nmt-reference"
+CHECKOUT = Path(__file__).parents[1] / "pyproject.toml"
 
 
 class UserError(Exception):
@@ -19,8 +24,22 @@ def missing(library: str, extra: str) -> str:
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra, from a checkout, since no index has the package."""
-    return f"pip install -e '.[{extra}]' in a checkout"
+    """The command that installs an extra.
+
+    No index has this package. So the user of a wheel installs the libraries of the extra.
+    """
+    libraries = "" if CHECKOUT.exists() else _libraries_of(extra)
+    return f"pip install {libraries}" if libraries else f"pip install -e '.[{extra}]' in a checkout"
+
+
+def _libraries_of(extra: str) -> str:
+    """The libraries of an extra, quoted for a shell; "" if the package is not installed."""
+    try:
+        requirements = requires(PACKAGE) or []
+    except PackageNotFoundError:
+        return ""
+    marked = [requirement.partition("; ") for requirement in requirements]
+    return " ".join(f"'{library}'" for library, _, mark in marked if mark == f'extra == "{extra}"')
 
 
 # --- checks of a configuration's fields -----------------------------------------------------------

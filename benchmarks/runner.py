@@ -77,7 +77,7 @@ def run_on(name: str, benchmark: Benchmark, device: Device, options: argparse.Na
     record["cut"], record["failed"] = [], []
     for case in chosen:
         if options.resume and key_of(case) in rows:
-            print(f"{case.title}: in the record")
+            print(f"{case.title}: already in the record")
         elif time.monotonic() - start > options.budget:
             print(f"{case.title}: cut, {options.budget:g} s are over")
             record["cut"].append(case.title)

@@ -65,7 +65,7 @@ class Worker:
         assert self._process.stdout is not None
         answer = self._process.stdout.readline()
         if not answer:
-            raise UserError("two-trees: a worker ended; it says why above")
+            raise UserError("two-trees: a worker ended, for the reason above")
         return answer
 
 

@@ -154,7 +154,7 @@ def piece_vocabulary(
         codes = read_codes(Path(data.directory) / getattr(subwords, f"{side}_codes"))
     kind = "sentencepiece" if isinstance(codes, sentence_pieces.SentencePieces) else "bpe"
     if kind != subwords.kind:
-        raise UserError(f"data.subwords.kind: expected {kind}, of which the codes are, got "
+        raise UserError(f"data.subwords.kind: expected {kind}, the kind of the codes, got "
                         f"{subwords.kind}")
     if file := getattr(data, f"{side}_vocabulary", ""):
         return PieceVocabulary(read_words(Path(data.directory) / file), codes)

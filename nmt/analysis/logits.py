@@ -61,14 +61,14 @@ class Norms(NamedTuple):
 
 def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
     """The logits of each step along a pair's target: that of the target's word, then those of its
-    best rivals. Raises UserError unless the model has exactly one matrix of target words.
+    best rivals.
 
-    Raises UserError for a model without a single matrix of target words.
+    Raises UserError unless the model has exactly one matrix of target words.
     """
     output_weights(system)
     if getattr(system.recipe.model, "lexicon_epsilon", None) is not None:
-        raise UserError("model.lexicon_epsilon: expected a model whose logits are products and a "
-                        "bias of the word alone, got one with a lexicon's")
+        raise UserError("model.lexicon_epsilon: expected null, since a lexicon's bias is no part "
+                        "of the logits shown, got one")
     batch = next(system.batches([pair], 1).in_order())
     model: Any = system.model
     with naming_overflow(system.parameters):

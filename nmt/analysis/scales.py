@@ -47,7 +47,7 @@ def scales_of(system: System, run: str) -> list[Scale]:
             scales.append(Scale(f"{stack}, last", depth, float(to_host(last).item())))
     if not scales:
         raise UserError(f"{run}: expected a Transformer with model.norm: scale, "
-                        "got a model without one that is learned")
+                        "got a model whose norms have no learned length")
     return sorted(scales, key=lambda scale: ("attention" not in scale.sublayer, scale.sublayer,
                                              scale.depth))
 

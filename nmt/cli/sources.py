@@ -36,7 +36,7 @@ def reads(system: System) -> int:
 def need_one_source(system: System, request: str) -> None:
     """Raise UserError, naming the request, for a system that reads several sources."""
     if reads(system) > 1:
-        raise UserError(f"{request}: expected a model of one source, this one reads "
+        raise UserError(f"{request}: expected a model of one source, got one that reads "
                         f"{reads(system)}")
 
 

@@ -206,7 +206,7 @@ def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
         raise UserError(f"{option}: cannot be used with --shortlist")
     if getattr(system.recipe.model, "lexicon_epsilon", None) is not None:
         raise UserError("--shortlist: expected a model without model.lexicon_epsilon, whose bias "
-                        "is of all target words")
+                        "needs all target words")
     candidates = {word: system.target_ids(translations)
                   for word, translations in read_dictionary(options.shortlist).items()}
     frequent = FREQUENT if options.frequent is None else options.frequent

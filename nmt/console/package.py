@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-PACKAGE = "lstm-nmt-reference"
+from backend.errors import PACKAGE
 
 
 def release() -> str:

@@ -57,7 +57,7 @@ def _of_json(path: str | Path, text: str) -> list[str]:
         ids = json.loads(text)
         words = sorted(ids, key=ids.__getitem__)
     except (ValueError, TypeError) as error:
-        raise UserError(f"{path}: expected JSON, word -> id, got what it is not: {error}") from None
+        raise UserError(f"{path}: expected JSON, word -> id, got: {error}") from None
     if bad := next((word for word in words if not word or set(word) & set(" \t\n")), None):
         raise UserError(f"{path}: expected words without spaces, got {bad!r}")
     return words

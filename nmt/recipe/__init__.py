@@ -84,7 +84,7 @@ class SubwordsConfig:
             raise ValueError(f"{name}: cannot be used with source_codes, which are learned")
         check_share(self, "dropout")
         if self.more_text and not (self.learned and self.joint):
-            raise ValueError("more_text: expected merges, joint ones, to learn from it, got none")
+            raise ValueError("more_text: expected joint merges to be learned, got none")
         if self.parent_codes and (self.learned or self.source_codes):
             raise ValueError("parent_codes: cannot be used with merges or codes")
         for name in ("threshold", "dropout"):

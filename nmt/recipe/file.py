@@ -65,7 +65,8 @@ def load_recipe(
         recipe: Any = tasks_recipe(tree, path, changes, partial(_recipe_of, Recipe, of_run=of_run))
         return recipe
     if kind is TasksRecipe:
-        raise UserError(f"{path}: {TASKS}: expected a recipe of several tasks, got one of one")
+        raise UserError(f"{path}: {TASKS}: expected a recipe of several tasks, got a "
+                        "single one")
     return _recipe_of(kind, tree, path, changes, of_run=of_run)
 
 

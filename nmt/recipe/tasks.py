@@ -160,8 +160,8 @@ def _divided(
             common.append((key, value))
         else:
             known = [*named, *(f"{RATIOS}.{name}" for name in named), *SECTIONS]
-            raise UserError(f"override '{key}' is not known: expected a section of all tasks' "
-                            f"recipes, or a task before it{nearest(key, known)}")
+            raise UserError(f"override '{key}' is not known: expected section.key for all "
+                            f"tasks, or task.section.key for one{nearest(key, known)}")
     return by_task, ratios, common
 
 
@@ -196,8 +196,8 @@ def _number(value: Any) -> float:
 def _share(entry: Entry | None, names: Sequence[str], path: str | Path) -> Groups:
     """The groups of tasks that share a part: encoder or decoder -> groups."""
     if entry is None:
-        raise UserError(f"{path}: {SHARE}: expected [encoder], [decoder], both, or who shares "
-                        "each; [] for nothing shared")
+        raise UserError(f"{path}: {SHARE}: expected [encoder], [decoder], both, or the "
+                        "tasks that share each; [] if nothing is shared")
     if isinstance(entry.value, list):
         entries = {side: Entry(list(names), entry.place) for side in map(_text, entry.value)}
     elif isinstance(entry.value, dict):

@@ -112,8 +112,8 @@ def _lock_or_refuse(descriptor: int, directory: Path) -> None:
     except BlockingIOError:
         holder = _read(directory / FILE)
         raise UserError(
-            f"{directory}: expected a run that no process is training, process "
-            f"{holder.get('process')} on {holder.get('host')} has been since "
+            f"{directory}: expected a run that no process is training, but process "
+            f"{holder.get('process')} on {holder.get('host')} has trained it since "
             f"{holder.get('since')}") from None
 
 

@@ -40,7 +40,7 @@ class Trainer:
         receives progress. Raises ValueError for a plateau schedule without validation.
         """
         if options.schedule == "plateau" and training.validate is None:
-            raise ValueError("validate: the plateau schedule expected a function, got None")
+            raise ValueError("validate: expected a function with the plateau schedule, got None")
         self.parameters, self.options = parameters, options
         self.state = TrainingState(options, parameters, run.world)
         self._model, self._training, self._run, self._world = model, training, run, run.world

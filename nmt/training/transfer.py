@@ -72,7 +72,7 @@ class Parent:
                 ("data.subwords", recipe.data.subwords.used, parent_recipe.data.subwords.used)):
             if child_value != parent_value:
                 raise UserError(f"--init-words same: expected {key} as in {self.path.parent}, "
-                                f"{'used' if parent_value else 'not used'} there")
+                                f"which has {'some' if parent_value else 'none'}")
 
 
 def start_from(child: S, parent: Parent) -> tuple[S, list[str]]:
@@ -121,7 +121,7 @@ def embed(child: S, files: Mapping[str, Path]) -> tuple[S, list[str]]:
                 in enumerate(zip(words, plain, strict=True), len(SPECIALS))]
         known_rows = [(row, vector) for row, vector in rows if vector is not None]
         if not known_rows:
-            raise UserError(f"{path}: expected vectors of the {side}'s words, got none of any")
+            raise UserError(f"{path}: expected vectors of the {side}'s words, got none")
         _take(stored[name], np.stack([vector for _, vector in known_rows]),
               [(row, k) for k, (row, _) in enumerate(known_rows)])
         tables[name] = {"file": str(path), "words": len(words), "taken": len(known_rows)}

@@ -58,7 +58,7 @@ def test_a_row_is_kept_when_another_is_added(tmp_path, capsys):
     assert names("--only", "no attention") == ["no attention", "RNNsearch"]  # the table's order
     capsys.readouterr()
     assert len(names("--only", "RNN", "no attention", "--resume")) == 2
-    assert capsys.readouterr().out.count(": in the record") == 2
+    assert capsys.readouterr().out.count(": already in the record") == 2
     (path,) = tmp_path.glob("*.json")
     changed = path.read_text("utf-8").replace('"hidden": 8', '"hidden": 9')
     path.write_text(changed, "utf-8")

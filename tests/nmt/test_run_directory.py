@@ -117,8 +117,8 @@ def test_the_lock_names_its_holder_and_ends_with_the_process(tmp_path, capsys, r
     while not ready.exists():
         pass
     said = complaint(capsys, "train", "--resume", run)
-    assert re.fullmatch(rf"{run}: expected a run that no process is training, process {child} on "
-                        r"\S+ has been since [\d: -]+", said)
+    assert re.fullmatch(rf"{run}: expected a run that no process is training, but process "
+                        rf"{child} on \S+ has trained it since [\d: -]+", said)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     assert (run / FILE).exists()

@@ -29,6 +29,16 @@ def test_every_extra_of_a_message_is_one_of_the_package() -> None:
         "x is not installed (pip install -e '.[bpe]' in a checkout)"
 
 
+def test_the_user_of_a_wheel_installs_the_libraries_of_an_extra(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(errors, "CHECKOUT", tmp_path / "pyproject.toml")
+    monkeypatch.setattr(errors, "requires", lambda _: [
+        "numpy>=2.1", 'mpi4py>=4; extra == "mpi"', 'mpich>=4; extra == "mpi"',
+        'matplotlib>=3.9; extra == "plot"'])
+    assert errors.missing("mpi4py", "mpi") == \
+        "mpi4py is not installed (pip install 'mpi4py>=4' 'mpich>=4')"
+
+
 def test_nobody_is_sent_to_an_index_that_has_no_such_package() -> None:
     wrong = re.compile(rf"{package.PACKAGE}\[|this package's extra|install the extra")
     assert [path for path in SOURCES if wrong.search(path.read_text("utf-8"))] == []

@@ -77,7 +77,7 @@ def test_other_kinds_of_recipes_are_told_apart(folder) -> None:
     for kind in (Recipe, LanguageModelRecipe):
         with pytest.raises(UserError, match=r"r\.yaml:1: tasks: expected a recipe of one model"):
             load(folder, text, kind=kind)
-    with pytest.raises(UserError, match="expected a recipe of several tasks, got one of one"):
+    with pytest.raises(UserError, match="expected a recipe of several tasks, got a single one"):
         load_recipe(TasksRecipe, folder / "one.yaml")
 
 

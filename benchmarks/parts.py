@@ -23,16 +23,16 @@ PARTS = (
 )
 
 
-def both(part: str, *names: str) -> dict[str, str]:
-    """`name`_forward and `name`_backward as a part's forward and backward."""
-    return {f"{name}_{way}": f"{part} {way}" for name in names for way in ("forward", "backward")}
+def passes_of(timed: str, *names: str) -> dict[str, str]:
+    """`name`_forward and `name`_backward as the forward and backward of a timed part."""
+    return {f"{name}_{way}": f"{timed} {way}" for name in names for way in ("forward", "backward")}
 
 
 EMBEDDINGS = dict.fromkeys(("embedding_forward", "embedding_backward"), "embeddings")
-VECTORS = both("attention", "attentional")
+VECTORS = passes_of("attention", "attentional")
 MEMORY = {"attend": "attention forward"} | dict.fromkeys(
     ("accumulators", "attend_backward", "gradients"), "attention backward")
-MODEL = both("encoder", "encoder") | {"memory_forward": "attention forward"}
+MODEL = passes_of("encoder", "encoder") | {"memory_forward": "attention forward"}
 HEAD = {way: f"prediction {way}" for way in ("forward", "backward")}
 DECODER = {way: f"decoder {way}" for way in ("forward", "backward")}
 # Module or class, then the functions it calls, or methods it has, that belong to a part. A module's
@@ -42,7 +42,7 @@ TIMED: dict[str, dict[str, str]] = {
         "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge"},
     **dict.fromkeys(("nmt.models.translator.FEEDING", "nmt.models.translator.STATE_FEEDING",
                      "nmt.models.translator.WITHOUT_FEEDING"), DECODER),
-    "nmt.models.rnnsearch": MODEL | both("decoder", "searching", "fixed") | dict.fromkeys(
+    "nmt.models.rnnsearch": MODEL | passes_of("decoder", "searching", "fixed") | dict.fromkeys(
         ("_first_state_forward", "_first_state_backward"), "bridge"),
     "nmt.models.heads.softmax.Softmax": HEAD,
     "nmt.models.heads.softmax_terms.SoftmaxWithTerms": HEAD,

@@ -93,13 +93,13 @@ def main() -> None:
     world = Ranks(transport) if transport.size > 1 else World()
     with threadpool_limits(asked["threads"], user_api="blas"):
         seconds = time_update(world, asked["sizes"], asked["batch"], asked["repeats"])
-        handed = getattr(world, "bytes", 0) // (asked["repeats"] + 1)  # in each update
+        sent_bytes = getattr(world, "bytes", 0) // (asked["repeats"] + 1)  # in each update
         sums = (time_sums(world, transport, asked["lengths"], asked["repeats"])
                 if world.size > 1 else [])
     if world.first:
         wall, cpu = ({name: float(np.median([pair[k] for pair in pairs]))
                       for name, pairs in seconds.items()} for k in (0, 1))
-        print(json.dumps({"parts": wall, "cpu": cpu, "bytes": handed, "sums": sums}))
+        print(json.dumps({"parts": wall, "cpu": cpu, "bytes": sent_bytes, "sums": sums}))
 
 
 if __name__ == "__main__":

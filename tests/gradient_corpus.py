@@ -55,7 +55,7 @@ class Pair:
     name: str
     file: Path
     scalar: bool  # whether it is a scalar function with its gradient
-    part: tuple[int, int]  # where in the file's text a mistake's `old` is found
+    span: tuple[int, int]  # where in the file's text a mistake's `old` is found
     wrong: tuple[Wrong, ...]
 
     def inputs(self) -> Any:
@@ -68,7 +68,7 @@ class Pair:
         text = _read(self.file)
         if wrong is None:
             return text
-        start, stop = self.part
+        start, stop = self.span
         count = text.count(wrong.old, start, stop)
         if count != 1:
             raise ValueError(f"{self.name}: expected {wrong.old!r} once, found it {count} times")

@@ -41,7 +41,7 @@ class Encoded(NamedTuple):
 
     g: Any  # states: by position and layer; of both ends ->h by (layer, position), ...
     k: Any  # cells
-    more: Any  # of both ends: <-h, <-c and the layers' inputs v
+    bidirectional: Any  # <-h, <-c and the layers' inputs v
 
 
 # --- what a position reads ------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class MixedTrace(NamedTuple):
 
     tasks: tuple[str, ...]  # i
     l: dict[int, Any]  # J_i of the update's task i, nats
-    own: dict[int, NMTTrace]
+    traces: dict[int, NMTTrace]  # of the update's own model
 
 
 def mixed_forward(
@@ -75,7 +75,7 @@ def mixed_backward(
     for u in range(len(trace.tasks), 0, -1):
         i = trace.tasks[u - 1]
         x_i, y_i = pair_of(i, x, y)
-        d_own, _, _ = backward(of_task(parameters, i), x_i, y_i, trace.own[u])  # of J_i
+        d_own, _, _ = backward(of_task(parameters, i), x_i, y_i, trace.traces[u])  # of J_i
         d_i = by_full_name(parameters, i, d_own)                 # no other weight has one
         gradients = {**gradients, **{name: gradients[name] + d for name, d in d_i.items()}}
     return gradients

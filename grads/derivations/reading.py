@@ -19,8 +19,15 @@ from grads.derivations.fusion import (
 )
 from grads.derivations.nmt import END
 from grads.derivations.rnn import embed, embed_grad, predictions, predictions_grad
-from grads.derivations.rnnsearch import Alignment, asked, asked_grad, context, context_grad, plus
-from grads.derivations.rnnsearch import nothing as zeros_like
+from grads.derivations.rnnsearch import (
+    Alignment,
+    context,
+    context_grad,
+    plus,
+    query_grad,
+    query_of,
+    zero_part,
+)
 from grads.derivations.units import (
     UNITS,
     Layers,
@@ -110,7 +117,7 @@ def reading_step(
     model: Any, v: Array, s_prev: Array, h_bar: Array, W: Array, b: Any, alignment: Alignment
 ) -> tuple[Array, Array, Array]:
     """s_i (H, 1), c_i (He, 1) and the weights alpha_i, from E y_{i-1} and s_{i-1}."""
-    q = asked(s_prev, v, model.query)
+    q = query_of(s_prev, v, model.query)
     c, alpha = CONTEXTS[model.context].forward(q, h_bar, alignment)  # (Bahdanau 5), (Bahdanau 6)
     z = np.vstack([v, c])                      # (Nair 6.2 step 4a), (Sennrich decoder)
     s, _ = UNITS[model.unit].forward(s_prev, s_prev[:0], z, W, b)    # (Bahdanau A.2.2 state)
@@ -128,9 +135,9 @@ def reading_step_grad(
         ds, s_prev[:0], s_prev, s_prev[:0], z, W, b)
     dv_unit, dc_unit = np.split(dz, [len(v)])                    # z_i = [E y_{i-1}; c_i]
     dc = dc_deep + dc_unit                                       # c_i is read twice
-    q = asked(s_prev, v, model.query)
+    q = query_of(s_prev, v, model.query)
     dq, dh_align, d_score = CONTEXTS[model.context].backward(dc, alpha, q, h_bar, alignment)
-    ds_align, dv_align = asked_grad(dq, s_prev, v, model.query)
+    ds_align, dv_align = query_grad(dq, s_prev, v, model.query)
     dv = dv_unit + dv_align                                      # E y_{i-1}: input, maybe query
     ds_prev = ds_unit + ds_align                                 # s_{i-1}: state and query
     return ds_prev, dv, dh_align, dW, db, d_score
@@ -159,7 +166,7 @@ def read_contexts_grad(
     W_e, (W, b), alignment = (parameters["decoder.W_e"], stack_of(parameters, "decoder"),
                               alignment_of(parameters))
     v, s, c, alpha = read
-    d_alignment, dh_bar = zeros_like(alignment), np.zeros_like(h_bar)
+    d_alignment, dh_bar = zero_part(alignment), np.zeros_like(h_bar)
     dW_e, (dW, db) = np.zeros_like(W_e), zeros_of(W, b)
     ds = {len(v): ds_deep[len(v)]}
     for i in range(len(v), 0, -1):
@@ -205,7 +212,7 @@ def decode_reading_grad(
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """Gradients by name, dh_bar, ds_0, and no dc_0."""
     output, (v, s, c, _) = output_of(parameters), kept.read
-    d_output, dv, dc = zeros_like(output), {}, {}
+    d_output, dv, dc = zero_part(output), {}, {}
     ds = {i: np.zeros_like(s[0]) for i in s}
     for i in range(len(v), 0, -1):
         k = deep_time(model, i)                                  # erratum 18
@@ -236,7 +243,7 @@ def decode_states_grad(
     v, s, c, _ = kept.read
     ds, output = predictions_grad(parameters, [*y, END], kept.p, s)
     ds[0] = np.zeros_like(s[0])                                  # nothing is predicted from m_0
-    dv, dc = ({i: np.zeros_like(part[i]) for i in part} for part in (v, c))
+    dv, dc = ({i: np.zeros_like(vectors[i]) for i in vectors} for vectors in (v, c))
     gradients, dh_bar, ds_0 = read_contexts_grad(
         model, parameters, y, h_bar, kept.read, dv, ds, dc)
     return {**gradients, **output}, dh_bar, {1: ds_0}, {1: np.zeros((0, 1))}
@@ -269,7 +276,7 @@ def decode_fused_grad(
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """Gradients by name, dh_bar, ds_0, and no dc_0."""
     output, gate, (v, s, c, _) = output_of(parameters), gate_of(parameters), kept.read
-    (r, k, g), d_output, d_gate = kept.language, zeros_like(output), zeros_like(gate)
+    (r, k, g), d_output, d_gate = kept.language, zero_part(output), zero_part(gate)
     L, dv, dc, ds_lm = max(k[0]), {}, {}, {}
     ds = {i: np.zeros_like(s[0]) for i in s}
     for i in range(len(v), 0, -1):

@@ -109,14 +109,14 @@ def context_grad(
     return dq, dh, Alignment(dW_a, dU_a, dv_a)
 
 
-def asked(s_prev: Array, v: Array, query: str) -> Array:
+def query_of(s_prev: Array, v: Array, query: str) -> Array:
     """The query: s_{i-1} (H, 1), or with the word's vector v (E, 1) below it."""
     if query == "state":
         return s_prev
     return np.vstack([s_prev, v])                                # (Nair 7.2 score)
 
 
-def asked_grad(dq: Array, s_prev: Array, v: Array, query: str) -> tuple[Array, Array]:
+def query_grad(dq: Array, s_prev: Array, v: Array, query: str) -> tuple[Array, Array]:
     """ds_prev (H, 1) and dv (E, 1), which is zero if the query does not have the word."""
     if query == "state":
         return dq, np.zeros_like(v)
@@ -148,7 +148,7 @@ def encode_grad(
     """dW_e and the gradients of both units, given dh (2H, S) and d_first (H, 1), <-h_1's own."""
     S, dW_e = len(x), np.zeros_like(W_e)
     dh_right, dh_left = np.split(dh, 2)                          # (Bahdanau 7)
-    dright_unit, dleft_unit = nothing(right_unit), nothing(left_unit)
+    dright_unit, dleft_unit = zero_part(right_unit), zero_part(left_unit)
     dright, dleft = {S: np.zeros_like(d_first)}, {1: d_first}
     for j in range(S, 0, -1):
         dright[j] = dright[j] + dh_right[:, [j - 1]]             # from above, and from j + 1
@@ -193,7 +193,7 @@ def forward(
     alpha, c, p, l = {}, {}, {}, {}
     for i, (before, word) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
         v = embed(before, W_e)                                   # E y_{i-1}
-        q = asked(s[i - 1], v, query)
+        q = query_of(s[i - 1], v, query)
         c[i], alpha[i] = context(q, h, alignment)                # (Bahdanau 5), (Bahdanau 6)
         s[i] = gru_context(v, s[i - 1], c[i], unit)              # (Bahdanau A.2.2 state)
         deep = s[i - 1] if deep_state == "before" else s[i]      # erratum 18
@@ -208,7 +208,7 @@ def backward(
     """The gradient of J for every parameter, by name."""
     right_unit, left_unit, unit, alignment, output = weights(parameters)
     W_s, W_e = parameters["bridge.W_s"], parameters["decoder.W_e"]
-    d_unit, d_alignment, d_output = nothing(unit), nothing(alignment), nothing(output)
+    d_unit, d_alignment, d_output = zero_part(unit), zero_part(alignment), zero_part(output)
     T, s, c, h = len(y) + 1, trace.s, trace.c, trace.h
     dc: dict[int, Array] = {}
     ds = {i: np.zeros_like(s[0]) for i in range(T + 1)}
@@ -224,10 +224,10 @@ def backward(
             ds[i], v, s[i - 1], c[i], unit)
         d_unit = plus(d_unit, d_step)
         dc[i] = dc_deep + dc_unit                                # c_i is read twice
-        q = asked(s[i - 1], v, trace.query)
+        q = query_of(s[i - 1], v, trace.query)
         dq, dh_align, d_score = context_grad(                    # (Bahdanau 5), (Bahdanau 6)
             dc[i], trace.alpha[i], q, h, alignment)
-        ds_align, dv_align = asked_grad(dq, s[i - 1], v, trace.query)
+        ds_align, dv_align = query_grad(dq, s[i - 1], v, trace.query)
         dv = dv_deep + dv_unit + dv_align                        # E y_{i-1} is read twice or thrice
         d_alignment = plus(d_alignment, d_score)
         ds[i - 1] = ds[i - 1] + ds_unit + ds_align               # s_{i-1} is the state, and attends
@@ -270,7 +270,7 @@ def named(prefix: str, gradients: Any) -> dict[str, Array]:
             for name, d in gradients._asdict().items()}
 
 
-def nothing(weights: Any) -> Any:
+def zero_part(weights: Any) -> Any:
     """Zero gradients for a part; that of an absent bias is 0-d until one is added."""
     return type(weights)(*(np.zeros_like(weight) for weight in weights))
 

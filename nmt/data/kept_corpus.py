@@ -144,9 +144,9 @@ def _write(path: Path, parts: Iterable[Part]) -> str:
     digest = sha256()
 
     def digested() -> Iterator[Part]:
-        for part in parts:
-            digest.update(part)
-            yield part
+        for piece in parts:
+            digest.update(piece)
+            yield piece
 
     write_file(path, digested())
     return digest.hexdigest()

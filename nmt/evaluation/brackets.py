@@ -38,8 +38,8 @@ class Brackets(NamedTuple):
     unfit: int = 0  # parses with another number of words
     exact: int = 0  # parses with exactly the brackets of the reference
     matched: int = 0  # brackets of both
-    found: int = 0  # of the parses
-    gold: int = 0  # of the references
+    found: int = 0  # brackets of the parses; a key of the JSON
+    gold: int = 0  # brackets of the references
 
     @property
     def precision(self) -> float:

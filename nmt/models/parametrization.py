@@ -209,29 +209,29 @@ class Stacked:
                 f"{name}: expected parts that make up {size // self.blocks} in each of "
                 f"{self.blocks} blocks along axis {self.axis}, got {dict(self.parts)}")
         weights = {}
-        for part, n in self.parts.items():
+        for stored_name, n in self.parts.items():
             gated = len(whole.parts) == self.blocks
             gates = tuple((gate, n) for gate, _ in whole.parts) if gated else ()
             axes = list(weight.axes)
             axes[self.axis] = Axis(whole.name, n * self.blocks, gates)
-            weights[part] = Weight(tuple(axes), weight.initial)
+            weights[stored_name] = Weight(tuple(axes), weight.initial)
         return weights
 
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
-        arrays = [self._by_block(stored[part]) for part in self.parts]
+        arrays = [self._by_block(stored[stored_name]) for stored_name in self.parts]
         joined = array_module(arrays[0]).concatenate(arrays, axis=self.axis + 1)
         return joined.reshape(*joined.shape[: self.axis], -1, *joined.shape[self.axis + 2 :])
 
     def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         if isinstance(d, RowGradient):
             if self.axis == 1 and self.blocks == 1:
-                return {part: d._replace(values=d.values[:, place], shape=(d.shape[0], n))
-                        for part, n, place in self._places()}
+                return {stored_name: d._replace(values=d.values[:, place], shape=(d.shape[0], n))
+                        for stored_name, n, place in self._places()}
             d = d.dense()
         blocks = self._by_block(d)
         index = (slice(None),) * (self.axis + 1)
-        return {part: blocks[(*index, place)].reshape(stored[part].shape)
-                for part, _, place in self._places()}
+        return {stored_name: blocks[(*index, place)].reshape(stored[stored_name].shape)
+                for stored_name, _, place in self._places()}
 
     def _by_block(self, array: Array) -> Array:
         """The array with its axis split in two: blocks, and size of a block."""
@@ -241,8 +241,8 @@ class Stacked:
     def _places(self) -> Iterator[tuple[str, int, slice]]:
         """Each part, its size, and its slice of a block."""
         start = 0
-        for part, n in self.parts.items():
-            yield part, n, slice(start, start + n)
+        for stored_name, n in self.parts.items():
+            yield stored_name, n, slice(start, start + n)
             start += n
 
 

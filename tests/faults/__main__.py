@@ -36,7 +36,7 @@ def main() -> None:
         print(f"a run: {case.calls} calls, {case.seconds:.1f} s", flush=True)
         total = sum(faults.timed(partial(print, flush=True), what, fault)
                     for what, fault in all_faults(case, options).items()
-                    if not options.parts or any(part in what for part in options.parts))
+                    if not options.parts or any(word in what for word in options.parts))
     print(f"{total} faults, each run then ended in the same bits, each file was whole")
 
 

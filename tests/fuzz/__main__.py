@@ -31,12 +31,12 @@ def main() -> int:
     options = parser.parse_args()
     findings = 0
     for name in options.readers or READERS:
-        count, begun = options.inputs or READERS[name].inputs, time.process_time()
+        count, start = options.inputs or READERS[name].inputs, time.process_time()
         outcome = fuzz(READERS[name], inputs(name, count, options.seed, options.first))
         print(f"{name}: {outcome.accepted + outcome.refused + len(outcome.findings):,} inputs, "
               f"{outcome.accepted:,} accepted, {outcome.refused:,} refused, "
               f"{len(outcome.findings)} findings, slowest {outcome.slowest:.2f} s, "
-              f"{outcome.seconds:.0f} s in the reader, {time.process_time() - begun:.0f} s of CPU",
+              f"{outcome.seconds:.0f} s in the reader, {time.process_time() - start:.0f} s of CPU",
               flush=True)
         for which, problem, data in outcome.findings:
             print(f"  {which}: {problem}\n    {data[:SHOWN]!r}", flush=True)

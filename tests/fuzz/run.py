@@ -50,9 +50,9 @@ def fuzz(reader: Reader, given: Iterable[tuple[str, bytes]], most: int = 20) -> 
         path = Path(folder) / reader.file
         for which, data in given:
             path.write_bytes(data)
-            begun = time.perf_counter()
+            start = time.perf_counter()
             problem = _problem(reader, path, outcome)
-            taken = time.perf_counter() - begun
+            taken = time.perf_counter() - start
             outcome.seconds += taken
             outcome.slowest = max(outcome.slowest, taken)
             if problem:

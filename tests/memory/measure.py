@@ -71,37 +71,37 @@ def recipe_of(directory: Path, pairs: int) -> Recipe:
 def epochs_of_batches(recipe: Recipe, epochs: int) -> Iterator[Measured]:
     """Read the corpus, build vocabularies, read it once more, then make all batches of each epoch.
     """
-    begun = _begun()
+    start = _forget_and_start()
     corpus = load_corpus(recipe.data)
     yield _measured(f"read: {len(corpus.train):,} pairs, {corpus.empty:,} empty and "
-                    f"{corpus.too_long:,} too long", begun)
-    begun = _begun()
+                    f"{corpus.too_long:,} too long", start)
+    start = _forget_and_start()
     system = System.create(recipe, build_vocabularies(corpus, recipe))
     characters = sum(map(len, text_of(corpus)))
-    yield _measured(f"vocabularies; {characters:,} characters read", begun)
+    yield _measured(f"vocabularies; {characters:,} characters read", start)
     batches, rng = system.batches(corpus.train, recipe.train.batch_size), np.random.default_rng(1)
     for epoch in range(epochs):
-        begun = _begun()
+        start = _forget_and_start()
         number = sum(1 for _ in map(batches.batch, batches.epoch(rng)))
-        yield _measured(f"epoch {epoch + 1}: {number:,} batches", begun)
+        yield _measured(f"epoch {epoch + 1}: {number:,} batches", start)
 
 
-def _begun() -> float:
-    """When something begins, whose memory is measured."""
+def _forget_and_start() -> float:
+    """Forget the peak of memory, and return the time."""
     forget()
     return time.monotonic()
 
 
-def _measured(what: str, begun: float) -> Measured:
-    """What has ended now."""
-    return Measured(what, resident(most=True), time.monotonic() - begun)
+def _measured(what: str, start: float) -> Measured:
+    """The peak of memory, and the time, since `start`."""
+    return Measured(what, resident(most=True), time.monotonic() - start)
 
 
 def translation(run: Path, text: Path, parts: int = 10) -> Iterator[Measured]:
     """`nmt translate` of a text by greedy search: the most memory in each part of its output."""
     total = sum(1 for _ in open(text, "rb"))
     command = [sys.executable, "-m", "nmt", "translate", "--model", str(run), "--beam", "1"]
-    begun, most, done = time.monotonic(), 0.0, 0
+    start, most, done = time.monotonic(), 0.0, 0
     with open(text, "rb") as lines, subprocess.Popen(
             command, stdin=lines, stdout=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None
@@ -110,6 +110,6 @@ def translation(run: Path, text: Path, parts: int = 10) -> Iterator[Measured]:
             if done % 100 == 0:
                 most = max(most, resident(process.pid))
             if done * parts // total > (done - 1) * parts // total:
-                yield Measured(f"line {done:,} of {total:,}", most, time.monotonic() - begun)
+                yield Measured(f"line {done:,} of {total:,}", most, time.monotonic() - start)
                 most = 0.0
     assert process.returncode == 0 and done == total

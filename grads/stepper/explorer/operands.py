@@ -153,12 +153,12 @@ class Operands:
         value = self.objects.get(owner or 0) if root.id == "self" else (
             self.globals(name, step).get(root.id))
         keys = iter(indices)
-        for part in parts:
-            key = next(keys) if part == "[" else None
+        for accessor in parts:
+            key = next(keys) if accessor == "[" else None
             if isinstance(key, ast.Constant) and isinstance(value, Mapping):
                 value = value[key.value]
             elif key is None and not isinstance(value, np.ndarray):
-                value = getattr(value, part[1:], None)
+                value = getattr(value, accessor[1:], None)
             else:
                 return None
         return constant(value, text) if isinstance(value, (np.ndarray, float)) else None

@@ -85,8 +85,8 @@ def deep_backward(dt: Array, cache: DeepCache) -> tuple[tuple[Array, ...], Param
     xp = array_module(dt)
     names = [f"{prefix}.{name}" for name in NAMES[: len(parts)]]
     dt_tilde = LAYERS[layer].backward(dt, kept)                            # (N, 2M)
-    gradients = {name: dt_tilde.T @ part                                   # (2.14)
-                 for name, part in zip(names, parts, strict=True)}
+    gradients = {name: dt_tilde.T @ x                                      # (2.14)
+                 for name, x in zip(names, parts, strict=True)}
     if f"{prefix}.b_t" in parameters:
         gradients[f"{prefix}.b_t"] = dt_tilde.sum(axis=0)
     d_parts = tuple(xp.matmul(dt_tilde, parameters[name]) for name in names)  # (2.13)

@@ -40,7 +40,7 @@ def first_red(checks):
 
 def lines_of(pair, wrong):
     """The lines of the file that a mistake changes."""
-    text, (start, stop) = pair.source(wrong), pair.part
+    text, (start, stop) = pair.source(wrong), pair.span
     at = start + pair.source()[start:stop].index(wrong.old)
     return {*range(text[:at].count("\n") + 1, text[:at + len(wrong.new)].count("\n") + 2)}
 

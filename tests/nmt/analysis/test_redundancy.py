@@ -85,12 +85,12 @@ def test_a_sweep_measures_each_pruned_model_and_the_whole_one_once(trained):
 
 def test_a_breakdown_prunes_one_class_at_a_time(trained):
     system, measure = System.open(trained / "model"), Measured()
-    parts = breakdown(system, measure, 50, ("class-uniform", "class-blind"))
-    uniform = [part for part in parts if part.scheme == "class-uniform"]
-    assert len(parts) == 12 and all(abs(p.pruned - p.size / 2) <= 0.5 for p in uniform)
-    assert all(part.change == part.pruned for part in parts)
+    effects = breakdown(system, measure, 50, ("class-uniform", "class-blind"))
+    uniform = [effect for effect in effects if effect.scheme == "class-uniform"]
+    assert len(effects) == 12 and all(abs(p.pruned - p.size / 2) <= 0.5 for p in uniform)
+    assert all(effect.change == effect.pruned for effect in effects)
     W = abs(system.parameters["output.W_hy"])
-    largest = {part.name: part.largest for part in uniform}["softmax"]
+    largest = {effect.name: effect.largest for effect in uniform}["softmax"]
     assert largest == pytest.approx(np.sort(W.reshape(-1))[W.size // 2 - 1])
 
 

@@ -93,8 +93,8 @@ class Threads:
 
 
 class Thread:
-    def __init__(self, all_: Threads, rank: int) -> None:
-        self._all, self._rank = all_, rank
+    def __init__(self, threads: Threads, rank: int) -> None:
+        self._all, self._rank = threads, rank
 
     def Get_rank(self):
         return self._rank

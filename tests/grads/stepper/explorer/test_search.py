@@ -167,8 +167,8 @@ def test_why_each_was_kept_or_pruned(choices: dict[str, Any], searched: Path) ->
             log_p = [candidate["log_p"] for candidate in candidates]
             assert log_p == sorted(log_p, reverse=True) and len(candidates) > K
             growing = [candidate for candidate in candidates if not candidate["end"]][:K]
-            going = {"cut" if number == search["limit"] else "stopped"} if last else {"grows"}
-            assert {candidate["fate"] for candidate in growing} == going
+            fates = {"cut" if number == search["limit"] else "stopped"} if last else {"grows"}
+            assert {candidate["fate"] for candidate in growing} == fates
             for rank, candidate in enumerate(candidates):
                 if not candidate["end"] and candidate not in growing:
                     assert candidate["fate"] == "outside"
@@ -179,7 +179,7 @@ def test_why_each_was_kept_or_pruned(choices: dict[str, Any], searched: Path) ->
                     listed = [number - 1, rank] in [ended["at"] for ended in step["ended"]]
                     assert listed == (candidate["fate"] == "finished")
             assert step["done"] == last
-            at_end |= going if last else set()
+            at_end |= fates if last else set()
         scores = sorted((ended["score"] for ended in steps[-1]["ended"]), reverse=True)
         assert scores == [hypothesis["score"] for hypothesis in search["found"]]
         if at_end == {"stopped"}:

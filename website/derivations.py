@@ -33,19 +33,28 @@ def pages() -> dict[str, str]:
 
 def page(module: str) -> str:
     """A module: what its docstring says, and a table for each function that has a formula, or
-    cites one."""
+    cites one. A module without formulas has a list of its functions."""
     text = (DIRECTORY / f"{module}.py").read_text(encoding="utf-8")
     tree, lines = ast.parse(text), text.split("\n")
     said = (ast.get_docstring(tree) or "").partition("\n\n")
     title = re.split(r" \(|[.:;](?:\s|$)", said[0])[0]
     parts = [f"{WIDE}# {title}", escaped(said[0]), f"The file: `grads/derivations/{module}.py`."]
-    for function in tree.body:
-        if isinstance(function, ast.FunctionDef) and (rows := list(table(function, lines, module))):
-            first = (ast.get_docstring(function) or "").partition("\n\n")[0]
-            link = f"../../grads/derivations/{module}.py#L{function.lineno}"
-            parts += [f"## {function.name}", f"{escaped(first)} [line {function.lineno}]({link})",
-                      "\n".join(['<table class="derivation">', *rows, "</table>"])]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    tables = [(function, rows) for function in functions
+              if (rows := list(table(function, lines, module)))]
+    for function, rows in tables:
+        parts += [f"## {function.name}", described(function, module),
+                  "\n".join(['<table class="derivation">', *rows, "</table>"])]
+    if not tables:
+        parts += [f"- `{function.name}`: {described(function, module)}" for function in functions]
     return "\n\n".join(parts) + "\n"
+
+
+def described(function: ast.FunctionDef, module: str) -> str:
+    """The first paragraph of a function's docstring, and a link to its line."""
+    first = (ast.get_docstring(function) or "").partition("\n\n")[0]
+    link = f"../../grads/derivations/{module}.py#L{function.lineno}"
+    return f"{escaped(first)} [line {function.lineno}]({link})"
 
 
 def table(function: ast.FunctionDef, lines: list[str], module: str) -> Iterator[str]:
@@ -68,4 +77,4 @@ def written(lines: list[str], node: ast.stmt) -> tuple[str, str]:
     """A statement on one line, and the comments of its lines."""
     code = lines[node.lineno - 1:node.end_lineno]
     comments = [match[1] for line in code if (match := COMMENT.search(line))]
-    return " ".join(" ".join(COMMENT.sub("", line) for line in code).split()), " ".join(comments)
+    return " ".join(" ".join(COMMENT.sub("", line) for line in code).split()), "; ".join(comments)

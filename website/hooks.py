@@ -25,6 +25,8 @@ from mkdocs.structure.toc import AnchorLink
 from mkdocs.utils import get_relative_url
 
 FILE_LINK = re.compile(r"\[[\w./-]+\.md\]\(([\w./-]+\.md)((?:#[\w-]*)?)\)")
+# In the errata's formulas, which are plain text, an underscore is no emphasis.
+UNDERSCORE = re.compile(r"(`[^`]*`|\]\([^)]*\)|^ {4}.*$)|_", re.MULTILINE)
 STYLE = "stylesheets/katex.css"  # with its fonts, for pages with formulas only
 
 
@@ -52,6 +54,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if name.startswith("lessons/"):
         markdown = lessons.linked(markdown)
         markdown = stepper.framed(markdown, lambda derivation: text_of(files, derivation))
+    if name == "errata.md":
+        markdown = UNDERSCORE.sub(lambda match: match[1] or r"\_", markdown)
     return sources.rewritten(name, titled(name, markdown, files))
 
 

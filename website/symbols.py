@@ -15,11 +15,14 @@ GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε", "eps": "ε
          "mu": "μ", "sigma": "σ", "tau": "τ"}
 INDEX = r"(?:\{[^{}]*\}|\([^()]*\)|[A-Za-z]{1,4}\b|length\b|\d+\b|[A-Za-z](?=_))"
 SYMBOL = re.compile(  # base, accent, then what stands above and below
-    rf"(?<![\w/.])(d?(?:{'|'.join(GREEK)}|hbar|PE|[A-Za-z]))(~|_bar\b|_hat\b)?"
+    rf"(?<![\w.])(?<!\w/)(d?(?:{'|'.join(GREEK)}|hbar|PE|[A-Za-z]))(~|_bar\b|_hat\b|(?:'|&#x27;)(?=_))?"
     rf"((?:[_^]{INDEX})*)(?!\w|\.[a-z])")
 PART = re.compile(rf"([_^])({INDEX})")
 ACCENTS = {"~": "\N{COMBINING TILDE}", "_bar": "\N{COMBINING MACRON}",
-           "_hat": "\N{COMBINING CIRCUMFLEX ACCENT}"}
+           "_hat": "\N{COMBINING CIRCUMFLEX ACCENT}", "'": "\N{PRIME}", "&#x27;": "\N{PRIME}"}
+RAISED = re.compile(r"(?<=[)\]])\^(T\b|\d|\([^()]*\))")  # what stands above a parenthesis
+WORDS = {"sqrt(": "√(", "hbar": "h\N{COMBINING MACRON}"}
+WORD = re.compile(r"\b(?:sqrt\(|hbar\b)")
 FUNCTION = re.compile(rf"\b({'|'.join(GREEK)})(?='|&#x27;|\()")
 ARROW = re.compile(r"(?<![\w-])(-&gt;|&lt;-)(?=[a-z])")
 PRODUCT = re.compile(r"(?<=[\w)\]}'~>;]) o (?=[\w(\[<&])")
@@ -51,7 +54,8 @@ def written(text: str) -> str:
     """A piece of text, of HTML without tags, with its symbols typeset."""
     text = ARROW.sub(lambda match: "→" if match[1] == "-&gt;" else "←", text)
     text = FUNCTION.sub(lambda match: GREEK[match[1]], text)
-    return SYMBOL.sub(symbol, text).replace(" .. ", " … ")
+    text = RAISED.sub(lambda match: f"<sup>{index(match[1])}</sup>", SYMBOL.sub(symbol, text))
+    return WORD.sub(lambda match: WORDS[match[0]], text).replace(" .. ", " … ")
 
 
 def symbol(match: re.Match[str]) -> str:

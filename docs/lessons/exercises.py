@@ -21,7 +21,7 @@ import numpy as np
 from grads.check.report import Report
 
 Compare = Callable[[Any], str | None]  # answer -> what is wrong with it, or None
-NO_ANSWER = "there is no answer so far"
+NO_ANSWER = "no answer so far"
 RAISED = "it raised "
 OTHER_KIND = "expected an answer of another kind"
 FUNCTION, NUMBER = "a function", "a number"  # forms of an answer

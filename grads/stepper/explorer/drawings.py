@@ -71,9 +71,9 @@ LSTM = Drawing(
      Flow("x", ("M6 202 H33",), (4, 216)),
      Flow("a", ("M83 194 H308 V167", "M110 194 V167", "M168 194 V167", "M252 194 V167"),
           (272, 208)),
-     Flow("f", ("M110 145 V47",), (114, 92)),
-     Flow("i", ("M168 145 V92 H201",), (172, 116)),
-     Flow("h_hat", ("M252 145 V92 H223",), (256, 116)),
+     Flow("f", ("M110 145 V47",), (117, 92)),
+     Flow("i", ("M168 145 V92 H201",), (175, 116)),
+     Flow("h_hat", ("M252 145 V92 H223",), (259, 116)),
      Flow("o", ("M308 145 V129",), (328, 150)),
      Flow("c", ("M121 36 H201", "M212 81 V47"), None),
      Flow("c", ("M223 36 H352", "M308 36 V65"), (324, 14)),
@@ -95,11 +95,11 @@ def gated(state: str = "h", context: bool = False, after: bool = False) -> Drawi
                for x in (100, 204, 304))]
     flows = [
         Flow("x", ("M6 222 H318 V207", "M114 222 V207", "M218 222 V207"), (30, 200)),
-        Flow("a_r", ("M100 185 V151",), (104, 170)),
-        Flow("a_z", ("M204 185 V151",), (208, 170)),
-        Flow("a", ("M304 185 V151",), (308, 170)),
-        Flow("r", ("M100 129 V103",), (104, 116)),
-        Flow("z", ("M204 129 V47", "M204 92 H293"), (208, 116)),
+        Flow("a_r", ("M100 185 V151",), (107, 170)),
+        Flow("a_z", ("M204 185 V151",), (211, 170)),
+        Flow("a", ("M304 185 V151",), (311, 170)),
+        Flow("r", ("M100 129 V103",), (107, 114)),
+        Flow("z", ("M204 129 V47", "M204 92 H293"), (211, 112)),
         Flow(candidate, ("M304 129 V103",), (324, 106)),
         Flow(state, ("M215 36 H293", "M304 81 V47"), None),
         Flow(state, ("M315 36 H352",), (328, 14))]
@@ -111,7 +111,7 @@ def gated(state: str = "h", context: bool = False, after: bool = False) -> Drawi
                   Flow("m", ("M62 92 H89",), (62, 112)), Flow("a", (inside,), None)]
     else:
         flows += [Flow(previous, ("M6 36 H193", "M100 36 V81", *into_gates), (6, 14)),
-                  Flow("m", (inside,), (116, 76))]
+                  Flow("m", (inside,), (116, 70))]
     if context:
         flows.append(Flow("c", ("M6 246 H304 V207", "M100 246 V207", "M204 246 V207"), (4, 260)))
     return Drawing(
@@ -175,7 +175,7 @@ def block(placed: str, sublayers: tuple[str, ...]) -> Drawing:
         flows.append(Flow(f"z.{k}", (f"M{tap + 26} 52 H{plus} V145",), (plus - 34, 20)))
         if placed == "pre":
             nodes.append(Node(tap, 118, "N", 28))
-            flows += [Flow(f"n.{k}", (f"M{tap} 107 V63",), (tap + 4, 82)),
+            flows += [Flow(f"n.{k}", (f"M{tap} 107 V63",), (tap + 7, 82)),
                       Flow(f"u[{k}]", (), (plus - 6, 182))]
         else:
             nodes.append(Node(plus + 32, 156, "N", 20))

@@ -21,14 +21,14 @@ RADII = (0.5, 0.9, 1.1, 1.5)  # of the recurrent weights: the size of every eige
 FORGET = (0.0, 4.0)  # biases of the forget gate: f about 0.5, and about 0.98
 
 TEXT = (
-    "A gradient of norm 1 at time t, the norm of what reaches h_{t-k} of it, and no loss in "
-    "between. The recurrent weights are rho times an orthogonal matrix (each gate's of an LSTM), "
-    "so that the product over k steps in section 2.2.2, whose factors are W_hh^T diag(tanh'), is "
-    "bounded by rho^k. A memory that only adds has dc_{t-1} = dc_t: nothing is lost on that path, "
-    "and what comes back by the matrix is added to it, so the gradient grows. An LSTM's dc_{t-1} = "
-    "f o dc_t does not pass through a matrix: with a bias that holds the forget gate open the "
-    "gradient lasts, whatever the recurrent weights are. A GRU's update gate does the same: "
-    "(1 - z) o dh_t does not pass through a matrix.")
+    "A gradient of norm 1 starts at time t, and no earlier step has a loss. Each chart shows the "
+    "norm of the gradient that reaches h_{t-k}. The recurrent weights are rho times an orthogonal "
+    "matrix (one for each gate). In a vanilla RNN every step multiplies the gradient by W_hh^T "
+    "diag(tanh'), so rho^k bounds its norm (section 2.2.2). In a memory that only adds, dc_{t-1} = "
+    "dc_t: nothing is lost on that path, and the matrix adds a second path, so the gradient grows. "
+    "In an LSTM, dc_{t-1} = f o dc_t meets no matrix: a bias that keeps the forget gate open "
+    "preserves the gradient, whatever the recurrent weights are. The update gate of a GRU does "
+    "the same.")
 
 
 def flow_json() -> dict[str, Any]:

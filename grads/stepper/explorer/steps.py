@@ -162,7 +162,7 @@ def source_of(function: FunctionType) -> dict[str, Any]:
         "first": first, "lines": [line.rstrip("\n") for line in lines],
         "doc": [said.lineno + first - 1, (said.end_lineno or said.lineno) + first - 1]
         if text else None,
-        "title": (text or "").partition("\n")[0],
+        "title": " ".join((text or "").partition("\n\n")[0].split()),
     }
 
 

@@ -85,7 +85,7 @@ export function inCell(value, decimals, scaled = false) {
 }
 
 const ACCENTS = [[/\b(d?[a-z])~/g, "$1\u0303"], [/\b(d?)hbar(?=_|\b)/g, "$1h\u0304"], [/\bh_hat\b/g, "h\u0302"], [/\b(d?)h_bar\b/g, "$1h\u0304"],
-  [/\brho\b/g, "ρ"], [/\bsigma\b/g, "σ"], [/ o (?=[a-z])/g, " ∘ "]];
+  [/\brho\b/g, "ρ"], [/\bsigma\b/g, "σ"], [/ o (?=[a-z])/g, " ∘ "], [/->(?=[a-z]_)/g, "→"], [/<-(?=[a-z]_)/g, "←"]];
 const INDEX = /(?<=(?:\b(?:d?[A-Za-z]|\d)\p{M}?|[ρσ]|_[a-z]{1,4}|\}))([_^](?:\{[^}]*\}|\([^)]*\)|<?[A-Za-z0-9](?![A-Za-z0-9_])|(?:lstm|rnn|hy|hh|xh)\b))/u;
 
 /** Text with its letters and indices set: h_{t-1}, W_hh^T, h~_t, hbar_s, rho^k. */

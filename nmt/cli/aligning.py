@@ -24,7 +24,7 @@ from nmt.console.arguments import add_output, chance, positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.align import Link, pharaoh_line, read_tokens, tokens_line
-from nmt.data.aligner import METHODS, AlignerOptions, Links, Words, align_with_entries
+from nmt.data.aligner import METHODS, Links, Words, align
 from nmt.data.aligner.eflomal import align_by_eflomal
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
 from nmt.data.corpus import Pair, write_lines
@@ -104,7 +104,7 @@ def _both_directions(
         with progress.busy("eflomal"):
             return align_by_eflomal(sources, targets)
     with progress.told("EM, iterations") as tell:
-        *links, entries = align_with_entries(sources, targets, AlignerOptions(options.method), tell)
+        *links, entries = align(sources, targets, options.method, tell)
     if options.lexicon is not None:
         write_entries(options.lexicon, entries, least)
     return links[0], links[1]

@@ -9,12 +9,10 @@ source word and a target word in the same sentence pair.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 
-from backend.errors import check, check_least
 from nmt.data.align import Link
 from nmt.data.aligner import hmm, model1
 from nmt.data.aligner.agreement import Agreement
@@ -22,46 +20,22 @@ from nmt.data.aligner.symmetrise import swapped
 from nmt.data.aligner.word_pairs import Floats, Words, word_pairs
 
 METHODS = ("model1", "hmm")
+# Half of NULL or UNIFORM, or twice the iterations, changes error rates by a point or two.
+ITERATIONS = 5  # of EM, of each model
+NULL = 0.2  # p_0 of the HMM, the probability that a target word has no source word
+UNIFORM = 0.2  # the weight u of 1 / I in the HMM's jumps
 Links = list[list[Link]]  # the links of each sentence pair
 Entry = tuple[str, str, float]  # source word, target word, p(target word | source word)
 Tell = Callable[[int, int], None]  # receives the iterations of EM that are done, and the total
 
 
-@dataclass(frozen=True)
-class AlignerOptions:
-    """Options of the aligner.
-
-    method: "model1", or "hmm", which starts from Model 1. model1_iterations, hmm_iterations: how
-    many iterations of EM each model has. null: p_0 of the HMM, the probability that a target word
-    has no source word. uniform: the weight u of 1 / I in the HMM's jumps. Halving null or uniform,
-    or doubling hmm_iterations, changes error rates by a point or two.
-    """
-
-    method: str = "hmm"
-    model1_iterations: int = 5
-    hmm_iterations: int = 5
-    null: float = 0.2
-    uniform: float = 0.2
-
-    def __post_init__(self) -> None:
-        check(self, "method", self.method in METHODS, " or ".join(METHODS))
-        check_least(self, 1, "model1_iterations", "hmm_iterations")
-        for name in ("null", "uniform"):  # at 0 a target word could have probability 0
-            check(self, name, 0.0 < getattr(self, name) < 1.0, f"0 < {name} < 1")
-
-    @property
-    def iterations(self) -> int:
-        """The number of iterations of EM of both models."""
-        return self.model1_iterations + (self.hmm_iterations if self.method == "hmm" else 0)
-
-
 class _Direction:
     """The model of one direction: targets generated from sources."""
 
-    def __init__(self, sources: Words, targets: Words, options: AlignerOptions) -> None:
+    def __init__(self, sources: Words, targets: Words) -> None:
         self.corpus = word_pairs(sources, targets)
         self._table = model1.uniform(self.corpus)
-        self._jumps = hmm.even_jumps(self.corpus, options.null, options.uniform)
+        self._jumps = hmm.even_jumps(self.corpus, NULL, UNIFORM)
 
     def expect(self, by_hmm: bool) -> Floats:
         """The posteriors of an E-step, which also updates the HMM's jumps."""
@@ -86,38 +60,29 @@ class _Direction:
 
 
 def align(
-    sources: Words, targets: Words, options: AlignerOptions | None = None, tell: Tell | None = None
-) -> tuple[Links, Links]:
-    """The links of both directions. Arguments and errors as `align_with_entries`."""
-    return align_with_entries(sources, targets, options, tell)[:2]
-
-
-def align_with_entries(
-    sources: Words, targets: Words, options: AlignerOptions | None = None, tell: Tell | None = None
+    sources: Words, targets: Words, method: str = "hmm", tell: Tell | None = None,
+    iterations: int = ITERATIONS,
 ) -> tuple[Links, Links, list[Entry]]:
     """Align a corpus in both directions; also p(target word | source word), from expected counts.
 
-    sources, targets: words of each sentence; a pair with an empty side has no links. tell: called
-    after each iteration of EM. Returns the links (source word, target word) of every pair in one
-    direction and in the other, by the highest posterior (`symmetrise` joins them), and entries
-    (source word, target word, probability) for all words that occur together in a pair (Arthur et
-    al., 2016, section 4.1). Raises ValueError if the numbers of sentences differ.
+    sources, targets: words of each sentence; a pair with an empty side has no links. method:
+    "model1", or "hmm", which starts from Model 1. tell: called after each iteration of EM.
+    iterations: of each model. Returns the links (source word, target word) of every pair in one direction and in the
+    other, by the highest posterior (`symmetrise` joins them), and entries (source word, target
+    word, probability) for all words that occur together in a pair (Arthur et al., 2016, section
+    4.1). Raises ValueError if the numbers of sentences differ.
     """
-    if len(sources) != len(targets):
-        raise ValueError(f"sources, targets: expected equal numbers of sentences, got "
-                         f"{len(sources)} and {len(targets)}")
-    options = options or AlignerOptions()
-    forward, backward = _Direction(sources, targets, options), _Direction(targets, sources, options)
+    by_hmm = method == "hmm"
+    forward, backward = _Direction(sources, targets), _Direction(targets, sources)
     agreement = Agreement(forward.corpus, backward.corpus)
-    for done in range(options.iterations):
-        by_hmm = done >= options.model1_iterations
-        forward_posteriors, backward_posteriors = forward.expect(by_hmm), backward.expect(by_hmm)
-        agreement.multiply(forward_posteriors, backward_posteriors)
-        forward.maximise(forward_posteriors)
-        backward.maximise(backward_posteriors)
+    rounds = iterations * (1 + by_hmm)
+    for done in range(rounds):
+        posteriors = [direction.expect(done >= iterations) for direction in (forward, backward)]
+        agreement.multiply(*posteriors)
+        forward.maximise(posteriors[0])
+        backward.maximise(posteriors[1])
         if tell is not None:
-            tell(done + 1, options.iterations)
-    by_hmm = options.method == "hmm"
+            tell(done + 1, rounds)
     links, swapped_links = (model1.best_links(direction.corpus, direction.expect(by_hmm))
                             for direction in (forward, backward))
     return (links, [swapped(sentence) for sentence in swapped_links],

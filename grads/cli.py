@@ -13,7 +13,7 @@ from nmt.console.verbs import Verb
 VERBS = (
     Verb("check", "check gradients: of the catalogue, or your own", "grads.checking"),
     Verb("matrix", "check the whole catalogue and write the matrix", "grads.commands"),
-    Verb("mutants", "mutation testing of the backward passes", "grads.commands"),
+    Verb("mutants", "test the checks by mutants of backward passes", "grads.commands"),
     Verb("walk", "step through a derivation in the terminal", "grads.stepping"),
     Verb("explore", "step through a derivation in the browser", "grads.stepping"),
     Verb("debug-state", "write every tensor of a model on a sentence, to compare with another's",
@@ -24,7 +24,7 @@ VERBS = (
 
 def build_parser(arguments: Sequence[str] | None = None) -> Parser:
     """The parser of all verbs, or only of the verb in `arguments`."""
-    parser = Parser(prog="grads", description="Verification of hand-written gradients.")
+    parser = Parser(prog="grads", description="Verify hand-written gradients.")
     return verbs.build_parser(parser, VERBS, arguments)
 
 

@@ -49,9 +49,9 @@ def add_debug_state(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", required=True,
                         help="write the file here")
     parser.add_argument("--sentence", metavar="WORDS",
-                        help="the sentence, its words separated by spaces")
+                        help="run on this sentence, words separated by spaces")
     parser.add_argument("--target", metavar="WORDS",
-                        help="the translation (default: the model's greedy translation)")
+                        help="use this translation (default: the model's greedy one)")
     add_checkpoint(parser)
 
 

@@ -67,7 +67,7 @@ def add_explore(parser: argparse.ArgumentParser) -> None:
     )
     _add_example(parser, [*DERIVATIONS, SEARCH, VANISHING])
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
-                        help="the page (default: NAME.html), or drawings (.svg)")
+                        help="write this page (NAME.html) or drawings (.svg)")
 
 
 def run_explore(options: argparse.Namespace) -> int:
@@ -105,13 +105,13 @@ def _add_example(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
     """Add the options of the example: a derivation, its sentence, its sizes or a trained model."""
     parser.add_argument("name", metavar="NAME", help=f"FILE.py:NAME, or one of {', '.join(names)}")
     parser.add_argument("--sentence", metavar="WORDS",
-                        help="the sentence, its words separated by spaces")
-    parser.add_argument("--target", metavar="WORDS", help="the translation of the sentence")
+                        help="use this sentence, words separated by spaces")
+    parser.add_argument("--target", metavar="WORDS", help="use this translation of the sentence")
     for size, noun in (("hidden", "units per hidden state"), ("embedding", "numbers per embedding"),
                        ("layers", "layers")):
         parser.add_argument(f"--{size}", type=_size, metavar="N", help=f"use N {noun}")
-    parser.add_argument("--score", help=f"attention score: {', '.join(SCORES)}")
-    parser.add_argument("--window", help="local attention: local-m or local-p")
+    parser.add_argument("--score", help=f"score attention by {', '.join(SCORES)}")
+    parser.add_argument("--window", help="use local attention: local-m or local-p")
     parser.add_argument("--no-feeding", action="store_const", const=False, dest="feeding",
                         help="use attention without input feeding")
     parser.add_argument("--seed", type=natural, metavar="N",
@@ -129,7 +129,7 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
     """Add the models and options of a search. Their defaults are those of the recipe."""
     group.add_argument("--ensemble", type=Path, nargs="+", metavar="DIR",
                        help="search with an ensemble of --model and these runs")
-    group.add_argument("--average", choices=AVERAGES, help="what an ensemble averages")
+    group.add_argument("--average", choices=AVERAGES, help="average these in an ensemble")
     group.add_argument("--beam", type=positive, metavar="K", help="keep K hypotheses per step")
     group.add_argument("--nbest", type=positive, metavar="N",
                        help="return N hypotheses (default: 1)")

@@ -5,7 +5,7 @@ Q = Y W^Q, and the thesis's Corollary 1 reads: dY = dQ W^Q', dW^Q = Y' dQ.
 
 | here | shape | Nguyen |
 |---|---|---|
-| `Y` | (T, d) | the queries' words: Y of Nguyen Eq. 1.10; in self-attention X of Eq. 1.7 |
+| `Y` | (T, d) | the queries' words: Y of Nguyen Eq. 1.10; in self-attention X of Nguyen Eq. 1.7 |
 | `X` | (S, d) | the words attended to: the encoder's output, or in self-attention Y itself |
 | `W_Q`, `W_K`, `W_V` | (d, d_k) | W_i^Q, W_i^K, W_i^V, of one head |
 | `b_Q`, `b_V` | (1, d_k) | not printed; in the author's code, which has a `b_K` of no effect |

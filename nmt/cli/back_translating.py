@@ -30,14 +30,14 @@ Translate = Callable[[Sequence[Sequence[str]]], list[list[Translation]]]
 
 def add_back_translate(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt back-translate`."""
-    parser.add_argument("text", type=Path, help="sentences of the target language, one a line")
+    parser.add_argument("text", type=Path, help="sentences of the target language, one per line")
     add_model(parser)
     parser.add_argument("--source", type=Path, required=True, metavar="FILE",
                         help="write the translations here")
     parser.add_argument("--target", type=Path, required=True, metavar="FILE",
                         help="write the text that they translate here")
     parser.add_argument("--beam", type=positive, metavar="N",
-                        help="keep N hypotheses, 1: greedy (default: recipe's)")
+                        help="keep N hypotheses; 1 is greedy (default: recipe's)")
     add_sampling(parser)
 
 

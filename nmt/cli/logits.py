@@ -38,7 +38,7 @@ def add_lexicon(parser: argparse.ArgumentParser) -> None:
                         help="source words (default: the whole vocabulary)")
     _add_model(parser)
     parser.add_argument("--top", type=positive, default=5, metavar="N",
-                        help="print N target words of each (default: 5)")
+                        help="print N target words for each word (default: 5)")
 
 
 def add_norms(parser: argparse.ArgumentParser) -> None:

@@ -60,7 +60,7 @@ def add_score(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--test", choices=TESTS, default="bootstrap",
                         help="... by paired bootstrap (default) or by approximate randomisation")
     parser.add_argument("--samples", type=positive, metavar="N",
-                        help="... of N test sets or trials (default: 1000, 10000)")
+                        help="... with N test sets (default: 1000) or trials (10000)")
     add_rarity(parser)
     parser.add_argument("--trees", type=Path, metavar="WORDS",
                         help="print bracketing F1 of linear trees over the sentences of this "

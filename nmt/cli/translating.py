@@ -55,7 +55,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sparse", action="store_true",
                         help="use sparse products of a pruned model (nmt prune)")
     parser.add_argument("--shortlist", type=Path, metavar="DICTIONARY",
-                        help="restrict the target words to its translations")
+                        help="allow only target words that this file gives")
     parser.add_argument("--frequent", type=count, metavar="N",
                         help=f"... and the N most frequent (default: {FREQUENT})")
     parser.add_argument("--shortlist-check", action="store_true",

@@ -29,7 +29,7 @@ WORDS, TREES = "words", "trees"  # suffixes of the files of a set
 def add_trees(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt trees`."""
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE",
-                        help="trees in the Penn Treebank's brackets, one document a file")
+                        help="trees in the Penn Treebank's brackets, one document per file")
     for name in ("dev", "test"):
         parser.add_argument(f"--{name}", type=Path, nargs="+", default=(), metavar="FILE",
                             help=f"put these documents into the {name} set")

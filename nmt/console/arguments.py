@@ -17,6 +17,9 @@ from nmt.console.package import release
 from nmt.console.terminal import print
 
 LARGEST = 2**63 - 1  # largest integer that an argument may be
+NO_BREAK = "\0"  # a space at which no line ends
+
+
 class Help(argparse.HelpFormatter):
     """Help that fits on a screen: its usage line names no option that may be left out."""
 
@@ -34,9 +37,9 @@ class Help(argparse.HelpFormatter):
             named = [" ".join(self._format_usage(None, required, [], "").split()).removeprefix(
                 self._prog) for required in parts]
             indent = " " * len(f"usage: {self._prog} ")
-            usage = textwrap.fill(f"usage: {self._prog}{''.join(named)} [OPTION ...]",
-                                  self._width, subsequent_indent=indent,
-                                  break_on_hyphens=False).removeprefix("usage: ")
+            usage = textwrap.fill(f"usage: {self._prog}{''.join(named)} [OPTION{NO_BREAK}...]",
+                                  self._width, subsequent_indent=indent, break_on_hyphens=False,
+                                  ).removeprefix("usage: ").replace(NO_BREAK, " ")
         super().add_usage(usage, actions, groups, prefix)
 
 

@@ -35,8 +35,9 @@ MEMORY = {"attend": "attention forward"} | dict.fromkeys(
 MODEL = passes_of("encoder", "encoder") | {"memory_forward": "attention forward"}
 HEAD = {way: f"prediction {way}" for way in ("forward", "backward")}
 DECODER = {way: f"decoder {way}" for way in ("forward", "backward")}
-# Module or class, then the functions it calls, or methods it has, that belong to a part. A module's
-# imported name is wrapped, so that the same function can count for its caller elsewhere.
+# For each module or class, the functions that it calls, or its methods, and their part. The name
+# that a module has imported is wrapped, so that the same function may belong to another part where
+# another module calls it.
 TIMED: dict[str, dict[str, str]] = {
     "nmt.models.translator": MODEL | {
         "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge"},

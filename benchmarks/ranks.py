@@ -64,7 +64,7 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
                    batch, "sentences")
 
 
-# By what a message's alpha and a byte's beta are multiplied, of p ranks and n bytes.
+# The factors of alpha (messages) and of beta (bytes) for a sum of n bytes over p ranks.
 ALGORITHMS: dict[str, Callable[[float, float], tuple[float, float]]] = {
     "ring": lambda p, n: (2 * (p - 1), 2 * (p - 1) / p * n),
     "recursive doubling": lambda p, n: (math.log2(p), math.log2(p) * n),
@@ -113,9 +113,10 @@ def gradient_bytes(sizes: dict[str, int], sentences: float) -> tuple[int, float]
 
 
 def predicted_table(fits: dict[str, Any], options: dict[str, Any]) -> list[str]:
-    """What the model says for 128 sentences in all, and for 128 a rank: sums by a ring, and the
-    rows of every other rank. A sentence's passes take b, times the ratio of the multiplications,
-    all dense parameters at each step."""
+    """The predicted times for 128 sentences in all, and for 128 sentences per rank. Dense gradients
+    are summed by a ring, and each rank sends its rows to every other rank. The time b of a
+    sentence's passes is scaled by the number of multiplications, which is that of the dense
+    parameters per word."""
     def work(sizes: dict[str, int]) -> float:
         return gradient_bytes(sizes, 0)[0] * sizes["length"]
 
@@ -139,9 +140,9 @@ def speed(row: dict[str, Any]) -> float:
 
 
 def measured_table(rows: list[dict[str, Any]]) -> list[str]:
-    """Time of the parts, bytes that a rank hands over, seconds of a rank's processor for the parts,
-    and efficiency against one rank: by the clock, and by those seconds, of all parts and of the
-    passes."""
+    """The time of each part, the bytes that a rank sends, the processor time of a rank for the
+    parts, and the efficiency relative to one rank: by the clock, and by processor time for all
+    parts and for the passes."""
     lines = []
     for row in rows:
         p, threads, batch = row["sizes"].values()

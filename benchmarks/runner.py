@@ -29,6 +29,30 @@ from nmt.files import write_text
 RESULTS = Path(__file__).parent / "results"
 FREE = ("output", "seconds", "device", "gemm", "only", "resume", "budget",  # not what is measured
         "go_on", "machine")
+USES = {  # an option of a benchmark -> its help
+    "batch": "put N sentences into a batch",
+    "batches": "time N batches",
+    "beams": "search with these beams",
+    "data": "read the text here",
+    "depth": "use N layers in a Transformer",
+    "hidden": "use N hidden units",
+    "layers": "use N layers",
+    "length": "use sentences of N words",
+    "other": "read the other tree here",
+    "percents": "prune these percentages",
+    "recipe": "measure these recipes",
+    "repeats": "time N updates",
+    "seed": "seed random numbers",
+    "sentences": "search N sentences at once",
+    "source": "use sources of N words",
+    "sources": "use sources of these lengths",
+    "steps": "take N steps of the decoder",
+    "target": "use targets of N words",
+    "vocabularies": "use vocabularies of N words",
+    "vocabulary": "use a vocabulary of N words",
+    "width": "make a Transformer N wide",
+    "window": "use windows of N words on either side",
+}
 EXTRAS = {"torch": "oracle", "scipy": "sparse", "mpi4py": "mpi"}
 
 Record = dict[str, Any]
@@ -41,7 +65,7 @@ class Benchmark(NamedTuple):
     cases: Callable[[argparse.Namespace], Iterable[Case]]
     sizes: Mapping[str, Any] = {}  # options and their defaults; a list takes several
     quick: Mapping[str, Any] = {}  # what --quick makes of them
-    seconds: float = 4.0  # that a case is timed for, about
+    seconds: float = 4.0  # approximately, for which a case is timed
     gpu: bool = False  # whether it takes --device
     needs: tuple[str, ...] = ()  # libraries without which nothing is compared
     free: tuple[str, ...] = ()  # options that a committed record may have
@@ -145,14 +169,13 @@ def parse(
         first = default[0] if isinstance(default, list) else default
         kind: Any = (natural if option == "seed" else positive) if isinstance(first, int) else str
         shown = " ".join(map(str, default)) if isinstance(default, list) else default
-        use = "seed random numbers" if option == "seed" else "use this value"
         metavar = "DIR" if default is None else "N" if isinstance(first, int) else "NAME"
         parser.add_argument(f"--{option}", type=kind, default=default, metavar=metavar,
                             nargs="+" if isinstance(default, list) else None,
-                            help="read this directory, needed unless --quick" if shown is None
-                            else f"{use} (default: {shown})")
+                            help=USES[option] + (", needed unless --quick" if shown is None
+                                                 else f" (default: {shown})"))
     parser.add_argument("--quick", action="store_true",
-                        help="use tiny sizes, in seconds, to see that it runs")
+                        help="use tiny sizes, to see within seconds that it runs")
     parser.add_argument("--seconds", type=time_above_zero, default=benchmark.seconds,
                         help=f"time each case for about this long (default: "
                              f"{benchmark.seconds:g})")
@@ -232,7 +255,7 @@ def key_of(case: Case | Row) -> str:
 
 def print_row(row: Row) -> None:
     """A line for the case, and one for each implementation: time, rate, and ours over it. Rates of
-    floating-point operations and bytes are in thousand millions."""
+    floating-point operations and bytes are in billions."""
     equal = max(row["differences"].values(), default=None)
     print(f"\n{row['case']}  {sizes_of(row)}, {row['device']}"
           + ("" if equal is None else f"   (equal to {equal:.0e})"))

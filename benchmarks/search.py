@@ -49,9 +49,9 @@ from nmt.system import System
 NEVER = -1e4  # bias of the end marker
 COMPARED = 16  # sentences whose hypotheses are compared, at most
 EXACT, CLOSE = 1e-9, 1e-4  # relative distance of log-probabilities, float64 and float32
-GOALS = {"haswell": 0.7, "native": 0.45}  # beside PyTorch: beam 10, 16 sentences
+GOALS = {"haswell": 0.7, "native": 0.45}  # of our time / PyTorch's: beam 10, 16 sentences
 COMPILED = {(1, 1): 1.4, (1, 10): 1.4, (16, 1): 1.0, (64, 1): 1.0, (16, 10): 0.95, (64, 10): 0.95}
-#   goals of a Transformer beside CTranslate2, by sentences and beam
+# goals of a Transformer's time / CTranslate2's, by sentences and beam
 SIZES: dict[str, Any] = {"hidden": 512, "layers": 2, "width": 256, "depth": 3,
                          "vocabulary": 10000, "source": 25, "steps": 25,
                          "sentences": [1, 4, 16, 64], "beams": [1, 10], "seed": 1}

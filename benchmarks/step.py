@@ -37,8 +37,8 @@ SCORES = {  # windows and scores of the table, in its order
     "local-m": ("dot", "general", "concat", "concat, identity", "additive"),
     "local-p": ("dot", "general", "concat", "concat, identity", "additive"),
 }
-# For our time / PyTorch's: those of a prototype on another machine of two cores.
-PRODUCTS_GOAL = 0.92  # the time of a step's matrix products alone, of the step's
+# Goals of our time / PyTorch's. A prototype reached them on another machine with two cores.
+PRODUCTS_GOAL = 0.92  # goal: time of a step's matrix products alone / time of the step
 GOALS = {"global general, feeding": {"haswell": 0.75, "native": 0.45},
          "global general, no feeding": {"haswell": 1.1, "native": 0.70}}
 

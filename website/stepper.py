@@ -25,7 +25,8 @@ LEFT_OUT = "<!doctype html><title>left out</title><p>Left out of a quick build: 
 
 
 def pages(quick: bool) -> dict[str, str]:
-    """By its path in the site. quick: the first alone, and a line instead of the others."""
+    """The pages by their paths in the site. quick: only the first page, and a line in place of each
+    other."""
     wanted = NAMES[:1] if quick else NAMES
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(os.cpu_count()) as pool:
         texts = dict(zip(wanted, pool.map(partial(explored, Path(directory)), wanted),

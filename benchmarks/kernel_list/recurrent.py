@@ -145,8 +145,8 @@ def torch_step(a: Arrays) -> Passes:
 
 
 def torch_leaves(a: Arrays, inputs: Mapping[str, str]) -> tuple[dict[str, Any], list[Any]]:
-    """What gradients are taken of: these inputs, and our weights as PyTorch's kernels take them,
-    `rnn.0.weight_ih` and so on. Then the weights with the second bias."""
+    """The tensors with gradients: these inputs, and our weights in the form of PyTorch's kernels,
+    `rnn.0.weight_ih` and so on. Also returns the weights with the second bias."""
     import torch
 
     from grads.verification.reference.fused import fused

@@ -91,8 +91,8 @@ def one_gate_at_a_time(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
 
 
 def products_outside_the_loop(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
-    """Form 1: one product for all gates; those of the input before the loop, and those of the
-    gradients of weights and inputs after it, are one for all steps."""
+    """Form 1: one product for all gates. The input's products of all steps are one product before
+    the loop, and those of the gradients of weights and inputs are one after it."""
     (T, B, E), H = x.shape, dh_out.shape[2]
     W_x, W_h = W[:, :E], W[:, E:]
     shares = (x.reshape(T * B, E) @ W_x.T + b).reshape(T, B, 4 * H)          # of (2.39)

@@ -32,7 +32,7 @@ from nmt.files import write_text
 
 COLUMNS = {"complex": "complex step", "directions": "directions", "torch": "PyTorch",
            "float32": "float32", "cupy": "CuPy"}
-LIMITS = {"torch": 1e-10, "float32": FLOAT32, "cupy": 1e-10}  # more is wrong; checks have their own
+LIMITS = {"torch": 1e-10, "float32": FLOAT32, "cupy": 1e-10}  # larger errors are wrong
 NO_GPU, NO_TORCH = "not run: no GPU", "not run: no PyTorch"
 EXACT = 1e-17  # errors below are shown as none
 UNSPLIT = ("unit", "norm", "path", "context")  # options whose values are one family
@@ -103,7 +103,8 @@ def family_of(entry: catalogue.Entry) -> str:
 
 
 def family_of_derivation(name: str) -> str:
-    """That of its first word, `attention-step` being one of `attention`, or that of several."""
+    """The family of the derivation's first word (`attention-step` is in `attention`), or the common
+    family of several such words."""
     first = name.partition("-")[0]
     return f"derivation {next((f for f, names in TOGETHER.items() if first in names), first)}"
 

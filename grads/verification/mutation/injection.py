@@ -88,7 +88,7 @@ ANNOTATIONS = annotations.compiler_flag  # as every module of the product has th
 
 def _enclosed(definition: ast.FunctionDef, outer: tuple[str, ...]) -> ast.Module:
     """`def _enclosing(*outer): <definition>; return it`, so that outer variables stay outer."""
-    definition.name = "_mutant"  # so that what calls itself goes on to find itself outside
+    definition.name = "_mutant"  # a recursive call still finds the outer function
     tree = ast.parse(f"def _enclosing({', '.join(outer)}):\n    return _mutant")
     enclosing = tree.body[0]
     assert isinstance(enclosing, ast.FunctionDef)

@@ -53,7 +53,7 @@ def page(outcomes: Sequence[Outcome], equivalents: Mapping[str, str]) -> str:
 
 
 def _counts(outcomes: Iterable[Outcome]) -> Counter[str]:
-    """How many in each package, and by what they were killed."""
+    """The number of mutants in each package, and what killed them."""
     outcomes = list(outcomes)
     by = [o.by if o.by in ("", *KILLED) else "finding" for o in outcomes]
     return Counter([o.mutant.package for o in outcomes]) + Counter(b or "survive" for b in by)

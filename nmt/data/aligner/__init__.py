@@ -67,10 +67,10 @@ def align(
 
     sources, targets: words of each sentence; a pair with an empty side has no links. method:
     "model1", or "hmm", which starts from Model 1. tell: called after each iteration of EM.
-    iterations: of each model. Returns the links (source word, target word) of every pair in one direction and in the
-    other, by the highest posterior (`symmetrise` joins them), and entries (source word, target
-    word, probability) for all words that occur together in a pair (Arthur et al., 2016, section
-    4.1). Raises ValueError if the numbers of sentences differ.
+    iterations: of each model. Returns the links (source word, target word) of every pair in one
+    direction and in the other, by the highest posterior (`symmetrise` joins them), and entries
+    (source word, target word, probability) for all words that occur together in a pair (Arthur et
+    al., 2016, section 4.1). Raises ValueError if the numbers of sentences differ.
     """
     by_hmm = method == "hmm"
     forward, backward = _Direction(sources, targets), _Direction(targets, sources)

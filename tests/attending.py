@@ -31,7 +31,8 @@ def make(variant, lengths, dtype=np.float64, scale=0.7):
 
 
 def backward(h, dc, memory, first=1, stepwise=False):
-    """dh, the gradient of the states, those of the weights; all at once, or step by step."""
+    """dh, the gradient of the states, and those of the weights, computed all at once or step by
+    step."""
     T = h.shape[1]
     steps = [slice(t, t + 1) for t in range(T)] if stepwise else [slice(0, T)]
     caches = [memory.attend(h[:, span], first + span.start)[1] for span in steps]
@@ -43,13 +44,13 @@ def backward(h, dc, memory, first=1, stepwise=False):
 
 
 def literal_of(variant):
-    """The same variant as the derivation names it."""
+    """The derivation's variant that corresponds to this one."""
     return LiteralVariant(variant.score, variant.window, variant.D, variant.reverse,
                           variant.renormalise)
 
 
 def only(cache):
-    """The arrays of a cache."""
+    """The arrays in a cache."""
     if isinstance(cache, np.ndarray):
         return [cache]
     return [array for entry in cache if isinstance(entry, (tuple, list, np.ndarray))

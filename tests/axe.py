@@ -1,4 +1,4 @@
-"""What axe-core, which judges the accessibility of pages, finds on a page in a browser."""
+"""Checks the accessibility of a page in a browser with axe-core."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 GRAVE = ("serious", "critical")  # the impacts that no page may have
 COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
-FOUND = {"resultTypes": ["violations"]}  # selectors of what passes take half the time
+FOUND = {"resultTypes": ["violations"]}  # selectors of elements that pass would take half the time
 RUNS = {"light": FOUND, "dark": COLOURS | FOUND}
 
 
 def findings(page: Any, schemes: Iterable[str] = RUNS) -> list[str]:
-    """What is grave in each colour scheme: the rule, and the first elements that break it.
-    Skips where the package that brings axe-core (extra `browser`) is not installed."""
+    """The serious findings in each colour scheme: the rule, and the first elements that break it.
+    Skips if the package with axe-core (extra `browser`) is not installed."""
     package = find_spec("axe_playwright_python")
     if package is None or package.origin is None:
         pytest.skip("axe-core (extra `browser`) is not installed")

@@ -1,7 +1,7 @@
 """A small LSTM whose gradient can be broken on purpose, for the tests of `grads.check.diagnosis`.
 
-It is written out one example and one step at a time, so that its gradient comes as the terms whose
-sum it is: a term can be left out, doubled or turned round.
+It runs one example and one step at a time and gives its gradient as a list of terms, so that a test
+can omit, double or transpose a term.
 """
 
 from __future__ import annotations
@@ -122,5 +122,5 @@ def broken(name: str, where: Any, change: Any) -> np.ndarray:
 
 
 def plain(analytic: np.ndarray, numeric: np.ndarray, **options: Any) -> list[str]:
-    """Hints on a user's own array, without labels unless given."""
+    """The hints on a user's array, which has no labels unless they are given."""
     return diagnose(Evidence("w", analytic, numeric, allow(numeric), **options))

@@ -1,6 +1,6 @@
-"""Translators of every kind, small, that tests go through one by one.
+"""Small translators of every kind, for tests that cost too much for all combinations.
 
-The gradient catalogue checks the product of all choices; what is tested here costs more a model.
+The gradient catalogue checks the product of all choices.
 """
 
 from __future__ import annotations

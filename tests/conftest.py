@@ -1,5 +1,5 @@
-"""What every test starts from: NumPy in use, the strict stand-in known and its counts at zero. And
-a browser for pages: one a process, as Playwright asks."""
+"""Fixtures of all tests: NumPy is in use, the strict stand-in is registered and its counts are
+zero. There is one browser per process, as Playwright requires."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from threadpoolctl import threadpool_limits
 
 import backend
 
-# One thread of the BLAS in tests and what they start: commands give advice where several would wait
-# for other programs, which tests of what is on stderr would find there.
+# One thread of the BLAS in tests and in what they start. With several, commands may warn on stderr
+# that other programs use the processors, and tests that read stderr would fail.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), user_api="blas")
 
-# The same examples each time, so that a verdict can be had twice; HYPOTHESIS_PROFILE=random draws
-# new ones. No deadlines: a loaded machine is no mistake.
+# Hypothesis draws the same examples each time, so that failures repeat; HYPOTHESIS_PROFILE=random
+# draws new ones. There are no deadlines, because a loaded machine is slow.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
@@ -31,11 +31,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 
 
-gc.disable()  # until the tests are collected: 20,000 of them, none of which is garbage
+gc.disable()  # until 20,000 tests are collected, none of which is garbage
 
 
 def pytest_collection_finish() -> None:
-    """The garbage collector need not look at the tests and modules again, which all stay."""
+    """Exclude tests and modules, which all stay, from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -51,8 +51,8 @@ def _fresh_backend() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_waiting_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What was written is there, flushed or not: thousands of flushes of 4 ms show nothing. But
-    tests of faults flush, as users do."""
+    """Do not flush files, since thousands of flushes take 4 ms each and show nothing. Only the
+    tests of faults flush."""
     with pytest.MonkeyPatch.context() as patch:
         if "faults" not in request.path.parts:
             patch.setattr(os, "fsync", lambda descriptor: None)
@@ -61,7 +61,7 @@ def _no_waiting_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Debian's chromium, driven by Playwright: one a process, as Playwright asks."""
+    """Debian's chromium, driven by Playwright; one per process, as Playwright requires."""
     api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("there is no chromium")

@@ -32,7 +32,7 @@ def data(name: str) -> dict[str, Any]:
 
 
 def element(page: str, name: str) -> Any:
-    """What an element of the page holds."""
+    """The content of an element of the page."""
     match = re.search(rf'id="{name}">([^<]*)<', page)
     assert match is not None
     return json.loads(gzip.decompress(base64.b64decode(match[1])))
@@ -60,7 +60,7 @@ def step_of(d: dict[str, Any], text: str, **loops: int) -> int:
 
 
 def checked(path: Path, sentence: str, target: str | None) -> tuple[Trained, float]:
-    """What a model runs on, and its loss, of which every gradient is one."""
+    """The derivation that shows a model, and its loss, after every gradient was verified."""
     model = open_model(path, sentence, target, "best")
     run = model.derivation.run()
     verifications = run.verifications(central=False, most=1)

@@ -1,4 +1,5 @@
-"""Many small cases in one test: as a test each they would cost more than what they test."""
+"""Runs many small cases in one test, because a test for each would cost more than the case
+itself."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ Test = Callable[..., None]
 def for_all(
     cases: Collection[Any], name: Callable[[Any], str] = lambda case: str(case.name)
 ) -> Callable[[Test], Test]:
-    """Decorator of a test, whose first argument becomes each of the cases in turn.
+    """Decorator of a test that runs once for each case, its first argument.
 
-    The other arguments are fixtures and parameters; the cases share them. The test raises a
+    The other arguments are fixtures and parameters, which the cases share. The test raises a
     BaseExceptionGroup of the errors of all cases that fail, each with the name of its case.
     """
     if not cases:

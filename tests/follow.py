@@ -10,9 +10,9 @@ page prints below each command:
     ```
 
 `...` stands for what differs from run to run, as in doctest. A block below `<!-- minutes -->` takes
-minutes: `make test` leaves it out, the command runs it, and its decimal numbers may differ, since
-they hang on the processor. Other blocks are not run, for they need corpora and hours, but each
-command of `nmt` and `grads` in them must be one that its parser takes.
+minutes: `make test` leaves it out, and this command runs it. Its decimal numbers may differ, since
+they depend on the processor. Other blocks are not run, because they need corpora and hours. But the
+parser must accept each command of `nmt` and `grads` in them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 class Step(NamedTuple):
-    """A command of a console block, and what the page says that it prints."""
+    """A command of a console block, and its output according to the page."""
 
     command: str
     expected: str
@@ -57,7 +57,7 @@ def steps(text: str) -> list[Step]:
 
 
 def run(step: Step, directory: Path) -> str:
-    """What is wrong with a command's output, "" for nothing."""
+    """What is wrong with a command's output; "" if nothing is."""
     environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
                    "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
     done = subprocess.run(["bash", "-o", "pipefail", "-c", step.command], cwd=directory, text=True,
@@ -65,7 +65,7 @@ def run(step: Step, directory: Path) -> str:
                           stderr=subprocess.STDOUT,
                           stdin=subprocess.DEVNULL, check=False)
     printed, expected = done.stdout, step.expected
-    if step.minutes:  # decimals of a training hang on the processor
+    if step.minutes:  # decimals of a training depend on the processor
         printed, expected = (DECIMALS.sub("N", text) for text in (printed, expected))
     if doctest.OutputChecker().check_output(expected, printed, FLAGS):
         return ""
@@ -73,7 +73,8 @@ def run(step: Step, directory: Path) -> str:
 
 
 def follow(page: Path, directory: Path, minutes: bool) -> list[str]:
-    """What is wrong with a page's commands, run in the directory; minutes: with the long ones."""
+    """What is wrong with a page's commands, run in the directory. minutes: whether to run the long
+    ones."""
     wanted = [step for step in steps(page.read_text("utf-8")) if minutes or not step.minutes]
     return [fault for step in wanted if (fault := run(step, directory))]
 
@@ -103,7 +104,7 @@ def words(text: str) -> list[str]:
 
 
 def main(pages: Sequence[str]) -> int:
-    """Follow the pages; 1 where an output differs."""
+    """Follow the pages; return 1 if an output differs."""
     faults = 0
     for page in [Path(page) for page in pages] or PAGES:
         with tempfile.TemporaryDirectory() as directory:

@@ -21,7 +21,7 @@ class Case(NamedTuple):
 
     function: str  # module.name, or module.Class.name
     arguments: tuple[Any, ...]
-    scratch: tuple[int, ...] = ()  # places of arguments that only one of the two writes to
+    scratch: tuple[int, ...] = ()  # arguments that only one of the two writes to
 
 
 def draw(rng, rows, width, strided=False):
@@ -32,7 +32,7 @@ def draw(rng, rows, width, strided=False):
 
 
 def padding(rng, rows, which):
-    """A mask (rows, 1), itself a view of more."""
+    """A mask (rows, 1), a view of a larger array."""
     full = {"some": rng.random((2, rows, 1)) < 0.5, "all": np.ones((2, rows, 1), bool)}[which]
     return full[1]
 
@@ -73,7 +73,7 @@ def softmaxes(rng, rows, width, strided):
     """Softmax over positions, and cross-entropy."""
     shape = (rows, 2, width)
     few, some = rng.random((width, rows, 1)) < 0.5, rng.random(shape) < 0.5
-    few[0], some[..., -1] = False, False  # somewhere to attend to; few (S, B, 1), as padding has it
+    few[0], some[..., -1] = False, False  # never all masked; few: (S, B, 1), like padding
     for mask in (None, few.transpose(1, 2, 0), some):
         yield Case("attention.scores.softmax_forward", (3.0 * rng.normal(size=shape), mask))
     yield Case("attention.scores.softmax_backward",
@@ -95,7 +95,7 @@ def softmaxes(rng, rows, width, strided):
 
 
 def norms(rng, rows, width, strided):
-    """Norms of vectors, one of them too short to be brought to a length."""
+    """Norms of vectors, one of them shorter than eps."""
     x, dy = (rng.normal(size=(2, rows, width)) for _ in range(2))
     short = x * np.where(np.arange(rows) == 0, 1e-7, 1.0)[:, None]
     g, b, radius = rng.normal(size=width), rng.normal(size=width), rng.normal(size=1)
@@ -150,7 +150,7 @@ def function_of(path):
 
 
 def cast(tree, dtype):
-    """Copies of all real arrays in `dtype`, views of wider ones as they came."""
+    """Copies of all real arrays in `dtype`; views of wider arrays stay such views."""
     if isinstance(tree, np.ndarray):
         if tree.dtype != np.float64:
             return tree
@@ -177,7 +177,7 @@ def leaves(tree, scratch=()):
 
 
 def function_returns(case):
-    """Whether the case's outcome is what it returns, or may leave everything as it was."""
+    """Whether the function returns its result; then it may leave its arguments as they are."""
     name = case.function.rsplit(".", 1)[1]
     return name.endswith("softmax_forward") or "_norm" in name or name in (
         "gather_rows", "sum_segments", "copy_through")

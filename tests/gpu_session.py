@@ -1,4 +1,4 @@
-"""A run of tests for `python -m benchmarks gpu`: within a budget, resumed from the journal.
+"""Runs tests for `python -m benchmarks gpu` within a budget, and resumes from the journal.
 
 Arguments: the journal; the budget in seconds; how many tests of each file (0: all); the files.
 """
@@ -18,8 +18,8 @@ from benchmarks.gpu import CUT, read, write
 
 
 class Journal:
-    """A plugin: leaves out what has passed, goes through the rest in an order that mixes them, so
-    that a cut run has tried something of everything, and writes each outcome at once."""
+    """A plugin of pytest. It leaves out tests that have passed, and mixes the order of the others,
+    so that a run that is cut has tried some of all kinds. It writes each outcome at once."""
 
     def __init__(self, path: Path, budget: float, few: int) -> None:
         self._path, self._few, self._end = path, few, time.monotonic() + budget
@@ -53,7 +53,7 @@ class Journal:
 
 
 def main(words: list[str]) -> int:
-    """The exit status: pytest's, or CUT where the budget ended it and nothing failed."""
+    """Returns pytest's exit status, or CUT if the budget ended the run and nothing failed."""
     journal, budget, few, *files = words
     plugin = Journal(Path(journal), float(budget), int(few))
     status = int(pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", *files],

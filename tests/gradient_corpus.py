@@ -7,11 +7,11 @@ A file is what a user of `grads check FILE.py:NAME` writes. It has, one after th
     NAME, NAME_gradient                    or these two: a scalar, and its gradients
     NAME_wrong                             mistakes: (old, new, first, what), or with a hint
 
-A mistake replaces the text `old`, which stands once in NAME's part of the file (its functions and
-the helpers before them), by `new`. `first` is the first variable of the backward that is wrong; it
-is "second call" where gradients are right until the backward is run on the same cache again, "first
-call" where they are right for the inputs of the first call only. The
-hint is a pattern of what the checker should say of it; a mistake without one has no name.
+A mistake replaces the text `old` by `new`. `old` occurs once in NAME's part of the file (its
+functions and the helpers before them). `first` is the first variable of the backward that is wrong;
+"second call" if gradients are right until the backward runs again on the same cache; "first call"
+if they are right only for the inputs of the first call. The hint is a pattern of the checker's
+diagnosis. A mistake without a hint has no name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIRST_CALL = "first call"
 
 
 class Wrong(NamedTuple):
-    """A mistake: a text of the right function, what stands there instead, and what comes of it."""
+    """A mistake: a text of the right function, its replacement, and the consequence."""
 
     old: str
     new: str
@@ -55,7 +55,7 @@ class Pair:
     name: str
     file: Path
     scalar: bool  # whether it is a scalar function with its gradient
-    span: tuple[int, int]  # where in the file's text a mistake's `old` is found
+    span: tuple[int, int]  # the part of the file's text with a mistake's `old`
     wrong: tuple[Wrong, ...]
 
     def inputs(self) -> Any:
@@ -88,9 +88,9 @@ def _read(file: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-@lru_cache(maxsize=8)  # of right and wrong functions, which tests take in turn
+@lru_cache(maxsize=8)  # modules, since tests alternate between right and wrong functions
 def _compiled(text: str, file: str) -> CodeType:
-    """The code of a file; executed anew it begins with no state."""
+    """The compiled code of a file, which starts without state whenever it is executed."""
     return compile(text, file, "exec")
 
 

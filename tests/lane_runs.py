@@ -1,4 +1,4 @@
-"""Runs a function in lanes and alone, and compares."""
+"""Runs a function in lanes and without lanes, and compares the results."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import numpy as np
 from grads.stepper.lanes import LaneArray, LanesError
 
 P = 3
-LEFT = 1e-4  # part of the outputs below which a slope is measured by them
+LEFT = 1e-4  # share of the outputs; smaller slopes are compared relative to it
 H = 1e-30
-STEPS = {"float64": 1e-5, "complex128": H * 1j}  # so small that no window moves
+STEPS = {"float64": 1e-5, "complex128": H * 1j}  # too small to move a window
 
 
 def in_lanes(f, inputs, changed):
@@ -38,7 +38,8 @@ def alone(f, inputs, changed):
 
 
 def compare(f, inputs, changed, tolerance=1e-13):
-    """Equal but for rounding, relative to the largest of all versions; imaginary parts apart."""
+    """Assert equality up to rounding, relative to the largest of all versions; imaginary parts
+    separately."""
     expected = alone(f, inputs, changed)
     actual = in_lanes(f, inputs, changed)
     assert actual.keys() == expected.keys()
@@ -47,7 +48,7 @@ def compare(f, inputs, changed, tolerance=1e-13):
         assert (ours.shape, ours.dtype) == (array.shape, array.dtype), name
         for component, a, b in (("real", ours.real, array.real), ("imag", ours.imag, array.imag)):
             scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
-            if component == "imag":  # a slope much smaller than its terms is what they left over
+            if component == "imag":  # a slope much smaller than its terms is mostly rounding
                 real = np.abs(array.real[np.isfinite(array.real)]).max(initial=0.0)
                 scale = max(scale, LEFT * H * real)
             np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale, err_msg=name)
@@ -60,7 +61,7 @@ def versions(rng, value, step, count=P):
 
 
 def one_entry_each(value, step):
-    """As many versions as there are entries, each with its own perturbed."""
+    """A version for each entry, in which this entry is perturbed."""
     copies = np.repeat(value[None], value.size, axis=0) + 0 * step
     copies.reshape(value.size, -1)[np.diag_indices(value.size)] += step
     return copies

@@ -1,4 +1,4 @@
-"""What the tests against the literal algorithms share."""
+"""Helpers of the tests against the literal algorithms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draw(rng, shape, dtype=np.float64, scale=0.6):
 
 
 def noisy_loss(model, parameters, batch, seed=None):
-    """What `model.loss` returns, with dropout masks drawn from a seed; None: without dropout."""
+    """The result of `model.loss` with dropout masks drawn from a seed; None: without dropout."""
     dtype = next(iter(parameters.values())).dtype
     noise = None if seed is None else model.noise(batch, np.random.default_rng(seed), dtype)
     return model.loss(parameters, batch, noise)
@@ -45,7 +45,8 @@ def dense(gradient):
 
 
 def assert_close(actual, expected, tolerance=TOLERANCE):
-    """Equal to machine precision, beside the largest entry; nothing is compared with nothing."""
+    """Assert equality to machine precision, relative to the largest entry; None equals only
+    None."""
     actual, expected = np.asarray(dense(actual)), np.asarray(dense(expected))
     assert actual.shape == expected.shape
     assert actual.dtype == expected.dtype
@@ -75,7 +76,7 @@ def assert_as_derived(model, parameters, pair, reverse, J, gradients):
     """A translator's loss and gradients of a pair (x, y), x in the order in which the derivation
     reads it, are the derivation's J and gradients."""
     x, y = pair
-    written = x[::-1] if reverse else x  # a batch turns its sources round
+    written = x[::-1] if reverse else x  # a batch reverses its sources
     loss, cache = model.loss(parameters, make_batch([(written, y)], [0], reverse))
     assert float(loss) == pytest.approx(J, rel=1e-13)
     actual = model.backward(cache)

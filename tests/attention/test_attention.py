@@ -1,4 +1,5 @@
-"""Attention in all variants against the derivation, forward and backward; what it leaves alone."""
+"""Attention in all variants against the derivation, forward and backward, and what it must not
+change."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ LENGTHS, FIRST = (7, 3, 1), 2  # words; the time of the first of Q target states
 @pytest.mark.parametrize("dtype", DTYPES)
 @for_all(VARIANTS, str)
 def test_forward_is_the_derivation(variant, dtype):
-    """Alignments and contexts of steps 2 to 5 in sentences of 7, 3 and 1 words; by steps too."""
+    """Alignments and contexts of steps 2 to 5 in sentences of 7, 3 and 1 words, also step by
+    step."""
     h, states, parameters, memory = make(variant, LENGTHS, dtype)
     c, cache = memory.attend(h, FIRST)
     a = memory.alignment(cache)
@@ -60,8 +62,8 @@ def test_forward_is_the_derivation(variant, dtype):
 @pytest.mark.parametrize("stepwise", [False, True], ids=["at once", "by steps"])
 @for_all(VARIANTS, str)
 def test_backward_is_the_derivation(variant, stepwise):
-    """dh, gradients of the source states and of every weight; exactly none on padding. Where all
-    states are known the steps go back at once, inside a decoder one after another."""
+    """dh and the gradients of the source states and of every weight, which are exactly zero on
+    padding. The backward runs for all steps at once, and step by step as inside a decoder."""
     h, states, parameters, memory = make(variant, LENGTHS)
     dc = draw(np.random.default_rng(5), (*h.shape[:2], states.shape[2]))
     dh, dstates, gradients = backward(h, dc, memory, FIRST, stepwise)
@@ -86,7 +88,8 @@ def test_backward_is_the_derivation(variant, stepwise):
 @pytest.mark.parametrize("score, lengths", list(product(["dot", "general"],
                                                         [(5, 3, 1), (5, 5), (1,)])))
 def test_up_to_the_attentional_vector(score, lengths, dtype):
-    """From dh~ of every target state to h, the states, W_a and W_c: the thesis's own step."""
+    """The thesis's step: from dh~ of every target state to the gradients of h, the states, W_a and
+    W_c."""
     h, states, parameters, memory = make(Variant(score), lengths, dtype)
     (B, _, H), He, rng = h.shape, states.shape[2], np.random.default_rng(2)
     W_c, dh_tilde = draw(rng, (H, He + H), dtype), draw(rng, (B, Q, H), dtype)
@@ -123,7 +126,7 @@ def test_up_to_the_attentional_vector(score, lengths, dtype):
 @pytest.mark.parametrize("variant", [Variant("general"), Variant("general", "local-m", 2),
                                      Variant("concat"), Variant("location")], ids=str)
 def test_padding_is_not_attended_to(variant):
-    """The same bits whatever stands in the padding, were it huge."""
+    """The results are bit-identical whatever the padding holds, even huge numbers."""
     lengths = (5, 3, 1)
     h, states, parameters, memory = make(variant, lengths)
     c, cache = memory.attend(h)

@@ -1,4 +1,4 @@
-"""Blocks cover everything once, and what is computed does not depend on their size."""
+"""Blocks cover everything exactly once, and the results do not depend on their size."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from grads.derivations.multihead import (
 )
 from lstm.parameters import uniform
 
-D, LENGTHS, T = 6, np.array([4, 1, 3]), 3  # width; words that are attended to; states that ask
+D, LENGTHS, T = 6, np.array([4, 1, 3]), 3  # width; number of keys; number of queries
 S, B = int(LENGTHS.max()), len(LENGTHS)
 CASES = [(heads, kind, dropout) for heads in (1, 2, 6) for kind in ("words", "future", "all")
          for dropout in (False, True)]
@@ -37,7 +37,7 @@ VARIED = pytest.mark.parametrize("heads, kind, dropout", CASES)
 
 
 class Drawn:
-    """Inputs of one kind: attention to a padded memory, to the past, to all of a memory."""
+    """Inputs of one kind of attention: to a padded memory, to the past, or to a whole memory."""
 
     def __init__(self, heads, kind, dropout, dtype=np.float64):
         rng, self.heads, self.itself = np.random.default_rng(7), heads, kind == "future"
@@ -56,7 +56,7 @@ class Drawn:
                                  self.dead, self.mask)
 
     def backward(self, dy, cache):
-        """By name; what asks itself has one gradient."""
+        """Gradients by name. In self-attention, queries and keys share one gradient."""
         dx, dmemory, gradients = multihead_backward(dy, cache)
         return {**gradients, **({"x": dx + dmemory} if self.itself
                                 else {"x": dx, "memory": dmemory})}
@@ -98,7 +98,8 @@ def test_kernels_are_the_derivation(heads, kind, dropout, dtype):
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_derivations(heads):
-    """Of one head and of many, of everything they read, dropped weights and dead places too."""
+    """Of one head and of many, with respect to all inputs, with dropped weights and masked
+    places."""
     Y, X, head_weights, W_O, b_O, *rest = Drawn(heads, "words", True).literal(2)
     dZ = np.random.default_rng(3).normal(size=Y.shape)
     names = [f"{name}{i}" for i in head_weights for name in Head._fields]
@@ -141,7 +142,7 @@ def test_softmax_of_rows():
 
 
 def test_padding_and_the_future_are_not_attended_to():
-    """The same bits whatever stands there, were it huge; and no gradient goes there."""
+    """The results are bit-identical whatever these places hold, and their gradients are zero."""
     drawn = Drawn(2, "words", False)
     y, cache = drawn.forward()
     dmemory = drawn.backward(drawn.dy, cache)["memory"]
@@ -186,7 +187,8 @@ def test_heads_that_do_not_divide_the_width_are_named(heads):
 
 @pytest.mark.parametrize("heads, kind", [(2, "words"), (3, "future"), (1, "all")])
 def test_pytorch(heads, kind):
-    """torch.nn.MultiheadAttention with moved weights; its bias of the keys changes nothing."""
+    """torch.nn.MultiheadAttention with our weights gives the same; its bias of the keys changes
+    nothing."""
     torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
     drawn = Drawn(heads, kind, False)
     p = {name.removeprefix("m."): torch.tensor(array) for name, array in drawn.parameters.items()}
@@ -210,5 +212,5 @@ def test_pytorch(heads, kind):
                             module.in_proj_bias.grad.chunk(3), strict=True):
         expected |= {f"m.W_{letter}": W, f"m.b_{letter}": b}
     expected |= {} if drawn.itself else {"memory": memory.grad}
-    assert expected.pop("m.b_k").abs().max() < 1e-13  # PyTorch's, of the keys, moves no weight
+    assert expected.pop("m.b_k").abs().max() < 1e-13  # PyTorch's bias of the keys has no effect
     assert_same_gradients(gradients, {name: d.numpy() for name, d in expected.items()})

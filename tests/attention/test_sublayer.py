@@ -79,7 +79,8 @@ def test_derivations(placed):
 
 
 def test_dropout_of_a_sublayer_and_within():
-    """Masks of ones change nothing; of zeros leave the residual connection, and its gradient."""
+    """Masks of ones change nothing. Masks of zeros leave only the residual connection and its
+    gradient."""
     x, dy, parameters = make("layer")
     placement, inner = Placement("layer", True), np.ones((T, B, F))
 

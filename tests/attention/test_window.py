@@ -1,4 +1,4 @@
-"""Windows against their definition; the jump at their edge; what they cost; the known lengths."""
+"""Windows against their definition, the jump at their edge, their cost, and the lengths L_max."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def test_scattering_adds_where_windows_meet():
 
 @pytest.mark.parametrize("D", [1, 2])
 def test_local_p_jumps_where_its_position_passes_an_integer(D):
-    """At the edge a state enters as another leaves, and a_t with them; inside it does not."""
+    """At an integer one state enters the window as another leaves, so a_t jumps. Between integers
+    a_t does not jump."""
     variant = Variant("general", "local-p", D)
     _, states, parameters, _ = make(variant, (7,))
     parameters["attention.W_p"] = np.eye(H)
@@ -60,7 +61,7 @@ def test_local_p_jumps_where_its_position_passes_an_integer(D):
 @pytest.mark.parametrize("score", CONTENT)
 @pytest.mark.parametrize("window", ["local-m", "local-p"])
 def test_a_step_computes_with_its_window_only(score, window):
-    """What a step makes has the window's size in a source of any length."""
+    """A step's arrays have the size of the window, whatever the length of the source."""
     shapes = []
     for S in (20, 200):
         h, _, _, memory = make(Variant(score, window, D=2), (S, S))
@@ -71,14 +72,14 @@ def test_a_step_computes_with_its_window_only(score, window):
 
 
 def test_a_source_longer_than_the_location_knows():
-    """Words behind L_max get no weight; those of a short sentence share what is left to them."""
+    """Words after L_max get no weight; the weights of a short sentence are not renormalised."""
     variant = Variant("location", length=3)
     h, states, parameters, memory = make(variant, (6, 2))
     c, cache = memory.attend(h)
     a = memory.alignment(cache)
     assert a.shape == (2, Q, 6) and (a[0, :, :3] > 0).all() and not a[0, :, 3:].any()
     np.testing.assert_allclose(a[0].sum(axis=1), 1.0)
-    assert (a[1].sum(axis=1) < 1.0).all()  # its third weight is cut off, and none made up for it
+    assert (a[1].sum(axis=1) < 1.0).all()  # its third weight is cut off, without renormalisation
     short = memory_forward(states[:3], np.array((3, 2)), variant, parameters, "attention")
     assert_close(short.attend(h)[0], c)
 
@@ -104,7 +105,8 @@ def test_a_window_inside_a_sentence_has_2_D_and_1_words(window):
     Variant("location", length=6), Variant("location", length=3), Variant("dot", "local-m", D=1),
     Variant("dot", "local-p", D=1), Variant("general", "local-p", D=1)], ids=str)
 def test_a_reversed_source_is_attended_to_at_the_same_written_words(variant):
-    """Whichever end the encoder began at: the same states, by the words, give the same weights."""
+    """If the words have the same states, they get the same weights, whichever end the encoder began
+    at."""
     lengths = (7, 4, 1)
     h, states, parameters, memory = make(variant, lengths)
     back = states.copy()

@@ -1,4 +1,5 @@
-"""Each fused kernel equals the source it stands for: the CUDA C, compiled for the host, runs here.
+"""Each fused kernel equals the function that it replaces: its CUDA C, compiled for the host, runs
+here.
 
 `HostLauncher` gives a block one thread, or several that really wait for each other.
 """
@@ -31,7 +32,7 @@ from backend.fused.source import SOURCES
 pytestmark = needs_compiler
 
 def on_device(tree):
-    """The same arrays as device arrays, strides kept: nothing is copied."""
+    """The same arrays as device arrays with the same strides; nothing is copied."""
     if isinstance(tree, np.ndarray):
         return StrictArray(tree)
     if isinstance(tree, (list, tuple)):
@@ -103,7 +104,7 @@ def test_the_form_in_place_equals_its_source(rows, width, strided, dtype):
 @pytest.mark.parametrize("threads", [2, 7, 32])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_threads_of_a_block_wait_for_each_other(threads, dtype):
-    """Sums and maxima over a block of real threads, of a number that is no power of two."""
+    """Sums and maxima over a block of real threads, whose number is not a power of two."""
     rng = np.random.default_rng(threads)
     launcher = HostLauncher(threads=threads)
     for kernels in (softmaxes, norms, updates, tables):

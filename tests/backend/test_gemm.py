@@ -1,4 +1,4 @@
-"""Products as cuBLAS would make them: its call's meaning, written out with NumPy on raw memory."""
+"""Products by a stand-in for cuBLAS, which does what cuBLAS documents, with NumPy on raw memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def column_major(address, kind, rows, columns, leading):
 
 
 class Cublas:
-    """gemmEx and gemmStridedBatchedEx, of which the documentation says what they compute."""
+    """gemmEx and gemmStridedBatchedEx, as cuBLAS documents them."""
 
     CUBLAS_GEMM_DEFAULT = -1
     CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F = 68, 70
@@ -103,7 +103,7 @@ def library():
 
 
 def layouts(rng, shape, dtype):
-    """The same kind of matrix, lying in memory in every way that kernels have it."""
+    """A matrix in every memory layout that kernels use."""
     *batch, r, c = shape
     draw = lambda *s: rng.normal(size=s).astype(dtype)  # noqa: E731
     yield "whole", draw(*shape)

@@ -1,4 +1,4 @@
-"""The BLAS report, and the warning that half of the speed is lost."""
+"""The report on the BLAS, and the warning about slow kernels."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def test_warning(coretype, avx512, architecture, warns, monkeypatch):
 
 
 @pytest.mark.parametrize("threads, load, running, advice", [
-    (4, 0.2, "2/90", None),       # nobody else for most of the minute
+    (4, 0.2, "2/90", None),       # no other program for most of the minute
     (4, 1.3, "3/90", "--threads 3"),
     (4, 9.0, "9/90", "--threads 1"),
-    (4, 9.0, "1/90", None),       # what ran has ended
-    (4, 9.0, "", "--threads 1"),  # the system does not say what runs now
+    (4, 9.0, "1/90", None),       # the other program has ended
+    (4, 9.0, "", "--threads 1"),  # the system does not report what runs now
     (2, 2.4, "4/90", None),       # two of four are free
     (1, 9.0, "9/90", None),       # waits for no other
 ])  # fmt: skip

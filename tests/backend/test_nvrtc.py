@@ -19,7 +19,7 @@ PACKAGES = ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu
 
 
 def nvrtc():
-    """NVRTC out of one of its packages; None without."""
+    """NVRTC from one of its packages; None if none is installed."""
     for package in PACKAGES:
         try:
             libraries = [f for f in files(package) or () if f.name.startswith("libnvrtc.so")]
@@ -31,7 +31,7 @@ def nvrtc():
 
 
 def compile_with_nvrtc(library, code, options):
-    """The binary's size in bytes, and what the compiler said."""
+    """The binary's size in bytes, and the compiler's messages."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     assert library.nvrtcCreateProgram(ctypes.byref(program), code.encode(), b"kernels.cu", 0, None,
                                       None) == 0
@@ -87,7 +87,7 @@ def test_nvcc_compiles_all_kernels(architecture, real, source, tmp_path):
 
 
 def test_every_kernel_is_declared_in_words_that_a_launch_knows():
-    """Arrays, `number` and `double`: what `CupyLauncher` can give."""
+    """Arrays, `number` and `double` are the types that `CupyLauncher` can pass."""
     for source in SOURCES:
         assert source.declared, source.file
         for name, parameters in source.declared.items():

@@ -1,4 +1,5 @@
-"""Weights in a form that is faster as a second factor: equal products, and taken where they pay."""
+"""Weights in a form that is faster as a second factor: products are equal, and the form is used
+where it pays."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from backend.workspace import is_by_columns
 
 @pytest.fixture(params=["SkylakeX", "Haswell"])
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """As on machines with these kernels."""
+    """Pretend that the machine's BLAS has these kernels."""
     monkeypatch.setattr(products, "_kernels", lambda: request.param)
     yield request.param
 
@@ -81,7 +82,7 @@ def test_what_is_no_product_is_plain(blocks: list[int]) -> None:
 
 
 def drawn_parameters() -> dict[str, np.ndarray]:
-    """Weights of which those of the output alone are large, in float32, and no embeddings."""
+    """Weights in float32 without embeddings, of which only the output's are large."""
     rng = np.random.default_rng(0)
     return {"output.W_hy": rng.normal(size=(1031, 200)).astype(np.float32),
             "decoder.W_e": rng.normal(size=(1031, 200)).astype(np.float32),

@@ -58,14 +58,14 @@ def test_rows_keep_the_dtype(dtype):
 
 
 def test_duplicates_are_summed_pairwise_not_in_one_running_sum():
-    """A large row beside small ones does not swallow them (reduceat by differences would)."""
+    """A large row does not cancel the digits of small ones, as CuPy's reduceat would."""
     ids = np.array([0, 1, 1])
     summed = sum_rows(np.array([[1e8], [1.0], [1.0]], np.float32), row_index(ids), 2)
     assert summed.values.ravel().tolist() == [1e8, 2.0]
 
 
 def test_many_repeated_ids_are_summed_as_one_by_one() -> None:
-    """More repeated ids than are worth a loop, and one that is repeated far more often."""
+    """More repeated ids than a loop is worth, one of them repeated far more often."""
     rng = np.random.default_rng(5)
     ids = np.concatenate([rng.integers(0, 90, 700), np.full(300, 7)])
     rng.shuffle(ids)

@@ -35,7 +35,7 @@ def test_a_mixture_is_refused_and_named():
 
 
 def kernel(x, h0, T):
-    """Stands for a function of the product, which calls its arrays by these names."""
+    """Stands for a kernel whose arrays have these names."""
     return backend.array_module(x, h0, T)
 
 
@@ -98,7 +98,7 @@ def test_cupy_that_is_not_installed_is_a_users_error(monkeypatch):
             raise ImportError(name)
         return real_import(name, *rest)
 
-    monkeypatch.setitem(sys.modules, "cupy", None)  # what import_module takes for "not there"
+    monkeypatch.setitem(sys.modules, "cupy", None)  # import_module then raises ImportError
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(UserError, match=r"not installed \(pip install -e '\.\[cuda12\]'"):
         backend.use("cupy")
@@ -127,7 +127,7 @@ def fake_cupy(**changes):
 
 
 def test_cupy_with_a_gpu_is_registered(monkeypatch):
-    """Its module is CuPy's but for the product, and its arrays take fused kernels."""
+    """Its module is CuPy's except for matmul, and fused kernels run on its arrays."""
     monkeypatch.setattr(backend.switch, "_modules", dict(backend.switch._modules))
     monkeypatch.setattr(fused.switch, "_launchers", {})
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy())

@@ -48,7 +48,7 @@ def test_a_free_buffer_is_used_again():
 
 @pytest.mark.parametrize("how", KEPT)
 def test_a_buffer_in_use_is_left_alone(how):
-    """As long as any view of it lives, a buffer is not handed out; then it is."""
+    """A buffer is not reused while any view of it exists, and is reused afterwards."""
     workspace = Workspace()
     array = workspace.empty(np, LARGE, np.float32)
     where = address(array)
@@ -121,7 +121,7 @@ def test_a_device_has_its_own_pool():
 @pytest.mark.parametrize("G", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
 @pytest.mark.parametrize("products", [ENOUGH - 1, ENOUGH, 10 * ENOUGH])
 def test_transposed(G, products):
-    """The columns of a larger matrix, with rows that lie end to end where many products follow."""
+    """Columns of a larger matrix are transposed into contiguous rows if many products follow."""
     joined = np.random.default_rng(G).normal(size=(G, 12))
     weights = joined[:, 5:]
     actual = transposed(weights, products, 64, Workspace())

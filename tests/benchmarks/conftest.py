@@ -1,4 +1,4 @@
-"""The tests of the benchmarks time nothing of interest: no rest between calls."""
+"""Times in these tests do not matter, so there is no rest between calls."""
 
 from __future__ import annotations
 

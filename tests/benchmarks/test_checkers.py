@@ -1,4 +1,4 @@
-"""Checkers on the corpus: what they get wrong is counted and named."""
+"""Checkers on the corpus: their errors are counted and named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The counts of `benchmarks.counting`, and what it says of local attention."""
+"""The counts of `benchmarks.counting`, and the costs of local attention by them."""
 
 from __future__ import annotations
 

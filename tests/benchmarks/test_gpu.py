@@ -1,4 +1,5 @@
-"""`python -m benchmarks gpu` on the stand-in: sections, budgets, what is done is not done again."""
+"""`python -m benchmarks gpu` on the stand-in: sections, budgets, and that finished work is not
+repeated."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from benchmarks.__main__ import main
 
 @needs_compiler
 def test_a_rehearsal(tmp_path, capfd):
-    """Tests of tests/gpu with the kernels compiled for the host, and a benchmark; then again."""
+    """Runs tests of tests/gpu with the kernels compiled for the host, and a benchmark, twice."""
     words = ["gpu", "--rehearse", "--output", str(tmp_path), "--only", "sources", "CPU against"]
     main(words)
     journal = gpu.read(tmp_path / gpu.JOURNAL)
@@ -77,7 +78,7 @@ def test_a_section_that_hangs_is_ended(monkeypatch, tmp_path):
 
 
 def sleeping(popen):
-    """A process that does nothing for a minute, in place of the one asked for."""
+    """A process that sleeps for a minute, in place of the one that was started."""
     return lambda words, **how: popen(["/bin/sleep", "60"], **how)
 
 

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch (extra `oracle`) is not ins
 
 @pytest.fixture(autouse=True)
 def _threads():
-    """gradcheck runs PyTorch on one thread; later tests get theirs back."""
+    """Restore PyTorch's threads for later tests, because gradcheck sets them to one."""
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)

@@ -1,4 +1,5 @@
-"""What a step needs is counted byte by byte, and what it takes is measured."""
+"""The memory that a step needs is counted byte by byte, and the memory that it takes is
+measured."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def test_what_is_fed_is_among_them():
 
 
 def test_the_saved_activations_of_a_translator():
-    """Those that the equations name: of each LSTM layer x, h, c, u, tanh c, of the output ds."""
+    """The arrays of the equations: x, h, c, u and tanh c of each LSTM layer, and ds of the
+    output."""
     T, B, H, V = 5, 3, 8, 20
     config = ModelConfig(layers=1, hidden_size=H, embedding_size=H, attention="none",
                          input_feeding=False)
@@ -92,7 +94,7 @@ print(gauge.peak() / size)
 
 @pytest.mark.skipif(not memory.CLEAR.exists(), reason="no /proc/self/clear_refs here")
 def test_the_gauge_sees_what_comes_and_goes():
-    """In a process of its own, as a recipe is measured: an old one gives idle pages back."""
+    """In a new process, as recipes are measured, because an old process returns idle pages."""
     root = Path(memory.__file__).parents[1]
     readings = subprocess.run([sys.executable, "-c", GAUGED], cwd=root, check=True, text=True,
                               capture_output=True).stdout.split()

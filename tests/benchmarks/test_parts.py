@@ -1,4 +1,5 @@
-"""The time of a step by part: every second is counted once, and the product is left as it was."""
+"""The time of a step by part: every second counts once, and the product's functions are
+restored."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def test_the_device_is_waited_for_before_the_clock_is_read(clock):
 
     watch, pending = Stopwatch(wait), []
     with watch.part(REST), watch.part("launch"):
-        pending.append(3.0)  # the call returns, its work goes on
+        pending.append(3.0)  # the call returns while the device still works
     assert watch.seconds == {"launch": 3.0, REST: 0.0}
 
 

@@ -1,4 +1,4 @@
-"""The peers' code: the course's LSTM has right gradients; all compute what ours does."""
+"""The peers: CS231n's LSTM has right gradients, and all peers give our results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_compiled_loop_of_pytorch_is_ours():
     kernel = recurrent.layer("lstm", 2, 3, 4)
     tensors = {name: torch.tensor(value) for name, value in kernel.draw().items()}
     ours, theirs = our_passes(kernel, kernel.draw(), CPU), recurrent.compiled_loop(
-        tensors, "aot_eager")  # as inductor, which takes minutes, but for the code that it makes
+        tensors, "aot_eager")  # like inductor, but without its code generation, which takes minutes
     for pass_ in ("forward", "both"):
         assert furthest(fetch(theirs, pass_), fetch(ours, pass_)).size < 1e-6
 

@@ -1,4 +1,5 @@
-"""The model of time against ranks finds what it was made from; a quick run leaves a record."""
+"""The model of time by ranks recovers the coefficients of made-up times; a quick run writes a
+record."""
 
 from __future__ import annotations
 

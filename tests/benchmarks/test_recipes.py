@@ -50,7 +50,7 @@ def test_quick(tmp_path, capsys):
 
 
 def test_the_parts_of_a_step_are_of_the_whole_of_it():
-    """What the parts of a step took is what the step took, and the steps train."""
+    """The times of the parts add up to the step's time, and the steps train the model."""
     step_seconds: list[dict[str, float]] = []
     case = recipes.load("multi30k-thesis", parse("recipes", QUICK))
     model = make_model(case.model, case.tables)
@@ -65,7 +65,7 @@ def test_the_parts_of_a_step_are_of_the_whole_of_it():
     assert losses[-1] < losses[0] and len(step_seconds) == 5
     shares = [sum(seconds.values()) / total
               for seconds, total in zip(step_seconds, took, strict=True)]
-    assert max(shares) <= 1 and max(shares) > 0.5  # wrapping itself takes some of a tiny step
+    assert max(shares) <= 1 and max(shares) > 0.5  # wrapping takes a share of a tiny step
 
 
 def test_the_parts_reported_are_medians_in_order():
@@ -92,7 +92,7 @@ def test_a_recipe_of_ones_own(tmp_path):
 
 
 def test_what_pytorch_has_no_kernel_for_has_a_peer_too(tmp_path):
-    """The gated cell of Bahdanau et al., in RNNencdec and under the thesis's attention."""
+    """Bahdanau et al.'s gated cell, in RNNencdec and with the thesis's attention."""
     (tmp_path / "gated.yaml").write_text(
         f"base: {recipes.DIRECTORY}/multi30k-thesis.yaml\nmodel:\n  unit: gru\n", "utf-8")
     _, rows = run(tmp_path / "out", "--recipe", str(recipes.DIRECTORY / "multi30k-rnnencdec.yaml"),
@@ -130,7 +130,7 @@ def test_all_there_are_says_what_was_not_run(capsys):
 
 @pytest.mark.parametrize("name", [*recipes.KNOWN])
 def test_where_nothing_moves_unasked(monkeypatch, name):
-    """On the stand-in for CuPy, as it would go on a GPU."""
+    """On the stand-in for CuPy, as on a GPU."""
     stand_in = Device("gpu", strict, "cpu", lambda: None)
     (case,) = cases("recipes", [*QUICK, "--recipe", name])
     assert 0 < max(prepare(case, stand_in).values()) < training.CLOSE
@@ -198,7 +198,7 @@ LEFT_NOTHING = {
 
 @pytest.mark.parametrize("config", LEFT_NOTHING.values(), ids=LEFT_NOTHING)
 def test_the_peer_leaves_nothing_on_the_host(config):
-    """On PyTorch's `meta` device, which as a GPU does not compute with tensors of the host."""
+    """On PyTorch's `meta` device, which, like a GPU, does not compute with tensors on the host."""
     batch = make_batch([([3, 4, 5], [6, 7])] * 2, range(2), False)
     peer = make_peer(config, "meta")
     loss = peer(batch, peer.draw_noise(peer.noise_shapes(batch)))

@@ -1,4 +1,4 @@
-"""Their beam search finds what ours finds, and one that does not is not timed."""
+"""The peers' beam search finds our hypotheses; a search with other hypotheses is not timed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TRANSFORMERS = [Transformer(TransformerConfig(2, 3, 8, 10, 2, norm=norm, pre_nor
 
 
 def both(end, nbest, beam=4, steps=9, seed=1, model=LUONG):
-    """Hypotheses of a small translator on ragged sources, ours and theirs; `end`, its marker's
+    """Our and PyTorch's hypotheses of a small translator on ragged sources. end: the end marker's
     bias."""
     parameters = model.initial_parameters(np.random.default_rng(seed), "float64")
     parameters["output.b"][END] = end
@@ -84,7 +84,7 @@ def test_quick(tmp_path, capsys):
 
 
 def test_where_nothing_moves_unasked():
-    """On the stand-in for CuPy, as it would go on a GPU."""
+    """On the stand-in for CuPy, as on a GPU."""
     case = list(cases("search", QUICK))[-1]
     assert (case.sizes["beam"], case.sizes["sentences"]) == (3, 3)
     differences = prepare(case, Device("gpu", strict, "cpu", lambda: None))
@@ -92,7 +92,7 @@ def test_where_nothing_moves_unasked():
 
 
 def spoil(monkeypatch, change):
-    """Their search, with each hypothesis changed."""
+    """PyTorch's search with every hypothesis changed."""
     right = peer_search.beam_search
 
     def wrong(*arguments):
@@ -128,7 +128,7 @@ def test_the_threads_are_those_of_numpy(monkeypatch):
 
 
 def replace_torch(device):
-    """The device where PyTorch cannot go."""
+    """A device that PyTorch cannot use."""
     return device._replace(torch=None)
 
 

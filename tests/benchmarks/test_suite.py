@@ -1,4 +1,4 @@
-"""The suite's benchmarks run, agree and write what they print, into a temporary directory."""
+"""All benchmarks run, find equal results, and write their records into a temporary directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of speed say what the result files say."""
+"""The pages on speed agree with the result files."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def page(tmp_path):
 
 
 def written(page, directory):
-    """The page after the command."""
+    """The page that the command has written."""
     main(["table", "--pages", str(page.parent), "--results", str(directory)])
     return page.read_text()
 
@@ -156,7 +156,7 @@ def test_what_is_missing_is_left_out(page, tmp_path):
 
 
 def test_each_device_has_its_own_implementations(page, tmp_path, monkeypatch):
-    """On a GPU CuPy stands against CUDA; goals are those that a row has."""
+    """On a GPU, CuPy is compared with CUDA; only rows with goals show them."""
     for kernels, ours, theirs in (("haswell", 0.5, 0.625), ("gpu", 0.01, 0.02)):
         name = "CuPy" if kernels == "gpu" else "NumPy"
         seconds = {name: {"median": ours}, "nn.LSTM": {"median": theirs}}

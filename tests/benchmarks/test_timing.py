@@ -1,4 +1,4 @@
-"""What a result file says of the machine: libraries, BLAS, GPU; no host name, no path."""
+"""A result file describes the machine: libraries, BLAS, GPU, but no host name and no path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.timing import describe, environment, gpu, installed
 
 
 def fake_cupy(available):
-    """As much of CuPy as is asked."""
+    """The parts of CuPy that are read."""
     runtime = SimpleNamespace(
         getDeviceProperties=lambda number: {"name": b"A GPU", "totalGlobalMem": 80 * 2**30},
         driverGetVersion=lambda: 12080, runtimeGetVersion=lambda: 12040,

@@ -1,4 +1,4 @@
-"""All faults: `python -m tests.faults [PART ...] [--kills N] [--seed N]`; minutes."""
+"""Tries all faults, in some minutes: `python -m tests.faults [PART ...] [--kills N] [--seed N]`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def all_faults(case: Case, options: argparse.Namespace) -> dict[str, Callable[[], int]]:
-    """Each kind by its name."""
+    """The kinds of faults by name."""
     saves, others = case.directory / "save", case.directory / "systems"
     saves.mkdir()
     others.mkdir()

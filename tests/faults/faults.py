@@ -1,4 +1,5 @@
-"""The faults: each makes them happen, checks what must hold, and returns how many it tried."""
+"""The kinds of faults. Each function causes faults, checks what must hold afterwards, and returns
+how many faults it tried."""
 
 from __future__ import annotations
 
@@ -35,12 +36,12 @@ from nmt.training import checkpoint
 from nmt.training.run import LAST
 
 Work = Callable[[], int]
-BEGUN = 32  # calls of a run until it has written a file, and no checkpoint
+BEGUN = 32  # system calls of a run before its first checkpoint
 ARRAYS = {"parameters/W": np.arange(2e5), "parameters/b": np.ones(3, np.float32)}
 
 
 def with_fault(work: Work, fault: Fault, at: int, always: bool = False) -> int:
-    """Do the work in a process that meets a fault at a call; its status."""
+    """Do the work in a process with a fault at a system call; return its exit status."""
     def meet() -> int:
         count_calls(fault, at, always)
         return work()
@@ -52,7 +53,7 @@ def with_fault(work: Work, fault: Fault, at: int, always: bool = False) -> int:
 
 
 def save(path: Path, number: int) -> int:
-    """Write a checkpoint that says its number; 2 for a UserError, as the command line has it."""
+    """Write a checkpoint with its number. Returns 2 after a UserError, like the command line."""
     try:
         checkpoint.save(path, {name: array + number for name, array in ARRAYS.items()},
                         {"number": number})
@@ -62,7 +63,7 @@ def save(path: Path, number: int) -> int:
 
 
 def holds(path: Path) -> int:
-    """The number of the save that a checkpoint is of, all of it."""
+    """The number in a checkpoint, all of whose arrays must have it."""
     saved = checkpoint.load(path)
     for name, array in ARRAYS.items():
         assert np.array_equal(saved.arrays[name], array + saved.metadata["number"])
@@ -70,7 +71,8 @@ def holds(path: Path) -> int:
 
 
 def kills_between_calls_of_a_save(directory: Path) -> int:
-    """Before each call, and at none: the file is the old one or the new one, and is then swept."""
+    """A kill before any call, or none, leaves the old or the new file; the next save sweeps the
+    rest."""
     path, versions = directory / LAST, set()
     save(path, 1)
     calls = calls_of(lambda: save(path, 2), directory / "calls")
@@ -85,7 +87,7 @@ def kills_between_calls_of_a_save(directory: Path) -> int:
 
 
 def kills_in_a_loop_of_saves(directory: Path, kills: int, seed: int) -> int:
-    """At random moments: whatever is there is whole, and at most one unfinished file is left."""
+    """A kill at a random moment leaves whole files, and at most one unfinished file."""
     path, rng = directory / LAST, random.Random(seed)
     save(path, 0)
 
@@ -105,7 +107,7 @@ def kills_in_a_loop_of_saves(directory: Path, kills: int, seed: int) -> int:
 
 
 def errors_in_a_save(directory: Path, fault: Fault) -> int:
-    """At each call: the old file stands, or what failed came after it was replaced."""
+    """An error at any call leaves the old file, unless it comes after the file was replaced."""
     path = directory / LAST
     save(path, 1)
     calls = calls_of(lambda: save(path, 2), directory / "calls")
@@ -124,7 +126,7 @@ def errors_in_a_save(directory: Path, fault: Fault) -> int:
 
 
 def kills_between_calls_of_a_run(case: Case, places: Sequence[int]) -> int:
-    """A run killed before a call of its own, wherever: taken up again it ends in the same bits."""
+    """A run that is killed before any of its calls and then resumed ends bit-identical."""
     for at in places:
         assert with_fault(lambda: case.train("cut"), kill, at) == -signal.SIGKILL
         case.check("cut")
@@ -133,10 +135,10 @@ def kills_between_calls_of_a_run(case: Case, places: Sequence[int]) -> int:
 
 
 def kills_photographed(case: Case, photographs: Sequence[Photograph]) -> int:
-    """A run that was killed anywhere, in each state that its files were in: it ends as the whole.
+    """A run that is killed anywhere and resumed ends like a run that was not killed.
 
-    What a killed process leaves is its files, so that those of one run, photographed before each of
-    its calls, are those of all kills.
+    A killed process leaves its files as they are. So the copies of one run's files, made before
+    each of its calls, stand for all kills.
     """
     for photograph in photographs:
         restore(case.directory / "cut", photograph)
@@ -146,7 +148,7 @@ def kills_photographed(case: Case, photographs: Sequence[Photograph]) -> int:
 
 
 def kills_of_every_system(cases: Iterable[Case], step: int) -> int:
-    """A run of each, killed before every call or every so many."""
+    """A run of each system, killed before every call, or before every n-th."""
     tried = 0
     for case in cases:
         case.make_whole()
@@ -156,7 +158,8 @@ def kills_of_every_system(cases: Iterable[Case], step: int) -> int:
 
 
 def kills_while_it_begins_again(case: Case, places: Sequence[int]) -> int:
-    """A run killed before its first checkpoint, begun again, and killed before a call of that."""
+    """A run is killed before its first checkpoint, started again, and killed again before a
+    call."""
     for at in places:
         for place in (BEGUN, at):
             assert with_fault(lambda: case.train("cut"), kill, place) == -signal.SIGKILL
@@ -166,7 +169,7 @@ def kills_while_it_begins_again(case: Case, places: Sequence[int]) -> int:
 
 
 def kills_at_random(case: Case, kills: int, seed: int) -> int:
-    """Runs killed at random moments, and again while they are resumed, until they are done."""
+    """Runs are killed at random moments, also while they resume, until they are done."""
     rng, done, number = random.Random(seed), 0, 0
     while done < kills:
         number += 1
@@ -181,7 +184,8 @@ def kills_at_random(case: Case, kills: int, seed: int) -> int:
 
 
 def signals(case: Case) -> int:
-    """Ctrl-C and SIGTERM at some update: saved, exit 130 and 143, resumed to the same bits."""
+    """Ctrl-C and SIGTERM at some update: the run saves, exits with 130 or 143, and resumes
+    bit-identical."""
     for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         fault = lambda number=number: os.kill(os.getpid(), number)  # noqa: E731
         assert with_fault(lambda: case.train("cut"), fault, case.calls // 2) == status
@@ -191,7 +195,7 @@ def signals(case: Case) -> int:
 
 
 def full_disk(case: Case, places: Sequence[int]) -> int:
-    """No space from some call on, then space again."""
+    """The disk is full from some call on, and later has space again."""
     for at in places:
         assert with_fault(lambda: case.train("cut"), FULL, at, always=True) in (0, 2)
         case.check("cut")
@@ -200,7 +204,7 @@ def full_disk(case: Case, places: Sequence[int]) -> int:
 
 
 def limited_files(case: Case) -> int:
-    """The system refuses files as large as the checkpoint becomes."""
+    """The system limits the size of files to less than the checkpoint's."""
     with_fault(lambda: case.train("cut"), kill, case.calls * 2 // 3)
     before = (case.directory / "cut" / LAST).read_bytes()
 
@@ -217,7 +221,7 @@ def limited_files(case: Case) -> int:
 
 
 def read_only(case: Case) -> int:
-    """Nothing can be opened for writing: refused, and nothing is changed."""
+    """No file can be opened for writing: the run is refused, and nothing changes."""
     with_fault(lambda: case.train("cut"), kill, case.calls * 2 // 3)
     before = (case.directory / "cut" / LAST).read_bytes()
     assert with_fault(lambda: case.resume("cut"), READ_ONLY, 1, always=True) == 2
@@ -228,7 +232,8 @@ def read_only(case: Case) -> int:
 
 
 def moved(case: Case, places: Sequence[int]) -> int:
-    """The directory is moved before a call: the run says so, and goes on where it lies now."""
+    """The directory is moved before a call: the run reports it, and can be resumed at the new
+    place."""
     cut = case.directory / "cut"
 
     def move() -> None:
@@ -248,7 +253,7 @@ def moved(case: Case, places: Sequence[int]) -> int:
 
 
 def deleted(case: Case, places: Sequence[int]) -> int:
-    """The directory is deleted before a call: the run ends, and does not make it anew."""
+    """The directory is deleted before a call: the run ends, and does not create it again."""
     cut = case.directory / "cut"
 
     def delete() -> None:
@@ -264,7 +269,8 @@ def deleted(case: Case, places: Sequence[int]) -> int:
 
 
 def two_processes(case: Case) -> int:
-    """While one trains (it is stopped in between) another may not; when it is dead, it may."""
+    """While one process trains, even if it is stopped, another is refused; after its death it is
+    not."""
     stop = lambda: os.kill(os.getpid(), signal.SIGSTOP)  # noqa: E731
 
     def stopping() -> int:
@@ -287,7 +293,7 @@ def two_processes(case: Case) -> int:
 
 
 def timed(tell: Callable[[str], None], name: str, fault: Callable[[], int]) -> int:
-    """Try a fault, and tell how often and how long."""
+    """Try a kind of fault, and print how often and how long."""
     before = time.monotonic()
     tried = fault()
     tell(f"{name}: {tried} tried, all as they must be, {time.monotonic() - before:.0f} s")

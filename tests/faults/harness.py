@@ -33,7 +33,7 @@ CALLS = ("open", "write", "pwrite", "ftruncate", "fsync", "fchmod", "fchown", "r
          "close", "mkdir", "rmdir")
 TIMES = ("target_tokens_per_second", "elapsed_seconds", "cpu_seconds")
 Fault = Callable[[], None]
-Photograph = dict[str, bytes | None]  # of a directory: files by name; None for a directory in it
+Photograph = dict[str, bytes | None]  # the files of a directory by name; None for a directory
 SAID = tempfile.TemporaryFile(mode="a+b")
 # Written at its end, wherever that is: a child's place in the file would be that of all before it,
 # in the end beyond any limit on the size of files.
@@ -41,7 +41,7 @@ fcntl.fcntl(SAID, fcntl.F_SETFL, fcntl.fcntl(SAID, fcntl.F_GETFL) | os.O_APPEND)
 
 
 def kill() -> None:
-    """What kill -9 does."""
+    """Kill this process, as kill -9 does."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -75,7 +75,7 @@ def count_calls(fault: Fault | None = None, at: int = 0, always: bool = False) -
 
 
 def start(work: Callable[[], int]) -> int:
-    """Do the work in a process of its own; its number. What it says is kept for `said`."""
+    """Do the work in a new process; return its id. `said` returns what it prints."""
     sys.stdout.flush()
     SAID.truncate(0)
     child = os.fork()
@@ -85,7 +85,7 @@ def start(work: Callable[[], int]) -> int:
             for stream in (1, 2):
                 os.dup2(SAID.fileno(), stream)
             sys.stdout, sys.stderr = (open(stream, "w", 1, "utf-8", closefd=False)
-                                      for stream in (1, 2))  # not those that pytest looks at
+                                      for stream in (1, 2))  # not pytest's streams
             status = work()
         finally:
             os._exit(status)
@@ -93,7 +93,7 @@ def start(work: Callable[[], int]) -> int:
 
 
 def said() -> str:
-    """What the process that was started last has said."""
+    """What the last process has printed."""
     SAID.seek(0)
     return SAID.read().decode()
 
@@ -104,12 +104,12 @@ def end(child: int) -> int:
 
 
 def run(work: Callable[[], int]) -> int:
-    """Do the work in a process of its own, to its end."""
+    """Do the work in a new process, and wait for its end."""
     return end(start(work))
 
 
 def calls_of(work: Callable[[], int], place: Path) -> int:
-    """How many calls the work makes; place, for a file of its own."""
+    """How many system calls the work makes. place: a directory for a temporary file."""
     def counted() -> int:
         made = count_calls()
         status = work()
@@ -122,11 +122,11 @@ def calls_of(work: Callable[[], int], place: Path) -> int:
 
 @dataclass
 class Case:
-    """A command that makes a run, and the run that no fault met."""
+    """A command that makes a run, and a run without faults."""
 
     directory: Path  # where the command is called
-    command: tuple[str, ...] = ("train", "r.yaml")  # that begins a run, but its output
-    resumes: tuple[str, ...] = ("train",)  # and that resumes it; none of a run that is not trained
+    command: tuple[str, ...] = ("train", "r.yaml")  # that begins a run, without --output
+    resumes: tuple[str, ...] = ("train",)  # that resumes it; None for a run that is not trained
     seconds: float = 0.0  # that the run takes
     calls: int = 0  # that it makes
 
@@ -136,17 +136,17 @@ class Case:
         return nmt(*self.command, "--output", name)
 
     def resume(self, name: str) -> int:
-        """The command that goes on with one."""
+        """The command that resumes a run."""
         return nmt(*self.resumes, "--resume", self.directory / name) if self.resumes else 0
 
     def go_on(self, name: str) -> int:
-        """What a user does after a fault: resume, or where nothing is yet, begin."""
+        """What a user does after a fault: resume, or begin if there is no run."""
         return self.resume(name) if (self.directory / name / LAST).exists() else self.train(name)
 
     def photographs(self, name: str = "whole", status: int = 0) -> list[Photograph]:
-        """Train, and what a kill before any of its calls would leave in the run's directory.
+        """Train, and copy what a kill before each call would leave in the run's directory.
 
-        Of photographs that differ in hidden files alone the last, with the most of those.
+        Of copies that differ only in hidden files, the last one stays, which has most of them.
         """
         taken: dict[frozenset[tuple[str, bytes | None]], Photograph] = {}
         place = self.directory / "photographs"
@@ -173,7 +173,7 @@ class Case:
         self.seconds = time.monotonic() - before
 
     def check(self, name: str) -> None:
-        """Raise AssertionError unless a run, once finished, is the one that no fault met."""
+        """Raise AssertionError unless a run, once finished, equals the run without faults."""
         status = run(lambda: self.go_on(name))
         assert status == 0, said()
         ours, whole = self.directory / name, self.directory / "whole"
@@ -184,7 +184,7 @@ class Case:
 
 
 def photograph_of(directory: Path) -> Photograph:
-    """All that is in a directory. One is taken before each of a run's hundreds of calls: with
+    """The content of a directory. One is taken before each of a run's hundreds of calls: with
     `Path` that would take longer than the run."""
     photograph: Photograph = {}
     start = len(str(directory)) + 1
@@ -197,7 +197,7 @@ def photograph_of(directory: Path) -> Photograph:
 
 
 def restore(directory: Path, photograph: Photograph) -> None:
-    """Make a directory as it was."""
+    """Restore a directory's content."""
     directory.mkdir()
     for name, content in sorted(photograph.items()):
         if content is None:
@@ -207,7 +207,8 @@ def restore(directory: Path, photograph: Photograph) -> None:
 
 
 def _same_file(ours: Path, whole: Path) -> None:
-    """Two files, but for times; checkpoints and logs by their content."""
+    """Whether two files are equal, except for times; checkpoints and logs are compared by
+    content."""
     if whole.suffix == SUFFIX:
         _same_checkpoint(checkpoint.load(ours), checkpoint.load(whole))
     elif whole.name == LOG:
@@ -217,7 +218,8 @@ def _same_file(ours: Path, whole: Path) -> None:
 
 
 def _same_checkpoint(ours: checkpoint.Checkpoint, whole: checkpoint.Checkpoint) -> None:
-    """All bits of all arrays, and all that is said but times."""
+    """Whether two checkpoints have the same arrays, bit for bit, and the same facts except for
+    times."""
     assert ours.arrays.keys() == whole.arrays.keys()
     for name, array in ours.arrays.items():
         assert array.dtype == whole.arrays[name].dtype
@@ -236,7 +238,7 @@ def _records(log: Path) -> list[dict[str, Any]]:
 
 
 def killed_at_random(work: Callable[[], int], longest: float, rng: random.Random) -> int:
-    """Kill a process after up to `longest` seconds; its status, 0 where it was done before."""
+    """Kill a process after up to `longest` seconds; return its status, 0 if it had ended before."""
     child, until = start(work), time.monotonic() + rng.uniform(0, longest)
     while time.monotonic() < until:
         if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
@@ -247,7 +249,7 @@ def killed_at_random(work: Callable[[], int], longest: float, rng: random.Random
 
 
 def hidden(directory: Path) -> list[str]:
-    """What a killed process left, but its lock."""
+    """The hidden files that a killed process left, except for its lock."""
     return [name for name in os.listdir(directory) if name.startswith(".") and name != LOCK]
 
 

@@ -1,4 +1,4 @@
-"""One run of each kind of system that can be trained, averaged or pruned, as small as it can be."""
+"""A tiny run of each kind of system that can be trained, averaged or pruned."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ share: [encoder]
 LM = ("lm", "train")
 OF_TWO = ("--model", "rnnsearch-run", "--lm", "language_model-run")
 HALF = ("--percent", "50", "--train.epochs", "1", "--retrain")
-COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # to begin it, to resume it
+COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # to begin, to resume
     **{name: (("train", f"{name}.yaml"), ("train",)) for name in MODELS},
     "language_model": ((*LM, "language_model.yaml"), LM),
     "deep_fusion": (("lm", "fuse", *OF_TWO), ("train",)),
@@ -51,7 +51,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # to begin it,
 
 
 def prepare(directory: Path) -> dict[str, Case]:
-    """A corpus, recipes, and the runs that others begin with; each system's case."""
+    """Write a corpus, recipes, and runs that other runs start from; return the case of each
+    system."""
     write_corpus(directory, pairs=16)
     (directory / "words.lex").write_text("one\teins\t1.0\n")
     recipe = RECIPE | {"evaluate": {"bleu": False}}

@@ -8,7 +8,7 @@ from tiny_run import write_corpus, write_recipe
 
 @pytest.fixture(scope="module")
 def case(tmp_path_factory):
-    """A run of a second, that no fault met."""
+    """A run of a second, without faults."""
     directory = tmp_path_factory.mktemp("faults")
     write_corpus(directory, pairs=24)
     write_recipe(directory / "r.yaml", train={"epochs": 2, "checkpoint_every": 2, "log_every": 1})
@@ -31,12 +31,12 @@ def test_errors_at_all_calls_of_a_save(tmp_path, fault):
 
 
 def test_kills_between_calls_of_a_run(case):
-    """While it begins, while its first checkpoints are written, and at its end."""
+    """Kills at the beginning, while the first checkpoints are written, and at the end."""
     faults.kills_between_calls_of_a_run(case, [3, case.calls // 2, case.calls])
 
 
 def test_kills_while_a_run_begins_again(case):
-    """As its lock is written anew, and after."""
+    """Kills while its lock is written again, and afterwards."""
     faults.kills_while_it_begins_again(case, [5, 20])
 
 

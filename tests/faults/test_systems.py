@@ -24,7 +24,7 @@ def cases(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _no_waiting_for_the_disk(monkeypatch):
-    """What a killed process has written is there, flushed or not."""
+    """Do not flush files: what a killed process has written is there anyway."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
@@ -47,14 +47,14 @@ def test_no_system_is_left_out(cases):
 
 
 def subclasses(kind):
-    """All of them, those of subclasses too."""
+    """All subclasses, at any depth."""
     return {descendant for subclass in kind.__subclasses__()
             for descendant in (subclass, *subclasses(subclass))}
 
 
 @dataclass
 class Failing(Case):
-    """A run that fails as it saves its first update, and takes back what it wrote."""
+    """A run that fails while it saves its first update, and removes what it wrote."""
 
     def train(self, name: str) -> int:
         real = checkpoint.save
@@ -69,7 +69,7 @@ class Failing(Case):
 
 
 def test_kills_while_a_failed_run_is_taken_back(cases):
-    """Also the checkpoints of epochs that it kept."""
+    """The run has also kept checkpoints of epochs."""
     case = cases["several tasks"]
     photographs = Failing(case.directory, case.command).photographs("failed", status=2)
     assert not (case.directory / "failed").exists()

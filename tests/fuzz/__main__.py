@@ -1,7 +1,8 @@
 """`python -m tests.fuzz [READER ...]`: at least 100,000 inputs for each reader of files.
 
-Hours on a busy machine. `--inputs 1000` for a look; `--seed` for others; an input that fails is
-printed with its number and written into --output, from where it goes into `tests/fuzz/kept.py`.
+It takes hours on a busy machine; `--inputs 1000` takes a short time, and `--seed` chooses other
+inputs. An input that fails is printed with its number and written into --output. Add it to
+`tests/fuzz/kept.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SHOWN = 300  # bytes of an input
 
 
 def main() -> int:
-    """0 where nothing was found."""
+    """Returns 0 if nothing was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("readers", nargs="*", metavar="READER", help=", ".join(READERS))
     parser.add_argument("--inputs", type=int, help="for each reader (default: its own number)")

@@ -1,4 +1,4 @@
-"""Checkpoints that no run wrote: of other values, of odd ones, or of bytes that are none."""
+"""Checkpoints that no run wrote: with other values, with odd values, or with damaged bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Arrays = dict[str, np.ndarray]
 MASKED = "decoder.W_e"
 LARGE = (0.0, -0.0, 1e-45, 1e-38, 3e38, -3e38, 1.0)  # of float32
 BEST = (None, 1.0, 4.5, 1e308, 0.0, float("inf"))
-BYTES, ODD_ARRAYS, ODD_DOCUMENTS = 0.2, 0.4, 0.6  # shares of inputs, added up; the rest is valid
+BYTES, ODD_ARRAYS, ODD_DOCUMENTS = 0.2, 0.4, 0.6  # cumulated shares; other inputs are valid
 
 
 @cache
@@ -71,8 +71,8 @@ def _checkpoint() -> tuple[Arrays, dict[str, Any]]:
 
 
 def make_checkpoint(rng: Random) -> bytes:
-    """Bytes changed; or other values of a run, an array or the document of them odd, all with a
-    checksum that fits."""
+    """A checkpoint with changed bytes; or with other values, in which an array or the document may
+    be odd, and a matching checksum."""
     how = rng.random()
     if how < BYTES:
         return mutated(rng, _seeds())
@@ -80,7 +80,7 @@ def make_checkpoint(rng: Random) -> bytes:
     if how < ODD_ARRAYS:
         _odd_array(rng, arrays)
     packing: dict[str, Any] = {}
-    with suppress(IndexError, KeyError, TypeError, ValueError):  # of odd arrays
+    with suppress(IndexError, KeyError, TypeError, ValueError):  # share of odd arrays
         arrays, packing = checkpoint.pack(arrays, rng.random() < 0.5)
     document: Any = {"version": checkpoint.VERSION, "metadata": metadata} | packing
     odd = ODD_ARRAYS < how < ODD_DOCUMENTS
@@ -91,7 +91,7 @@ def make_checkpoint(rng: Random) -> bytes:
 
 
 def _file(arrays: Arrays, document: str, known: bool = True) -> bytes:
-    """The bytes of a file; known: with its checksum, as files have it since there is one."""
+    """The bytes of a file. known: whether it has a checksum, as newer files do."""
     header = {"nmt-checkpoint": document}
     if known:
         header["nmt-checksum"] = checkpoint._checksum(arrays, document)
@@ -109,7 +109,8 @@ def _seeds() -> list[bytes]:
 
 
 def _other_arrays(rng: Random) -> Arrays:
-    """What a run could hold: any finite numbers, any updates, any mask and zeros where it prunes.
+    """Arrays that a run could have: any finite numbers and updates, and masks with zeros where they
+    prune.
     """
     arrays = {name: array.copy() for name, array in _checkpoint()[0].items()}
     for name, array in arrays.items():
@@ -128,7 +129,7 @@ def _other_arrays(rng: Random) -> Arrays:
 
 
 def _other_document(rng: Random) -> dict[str, Any]:
-    """What could be said of a run: each part as it was, or with other values of its kind."""
+    """A document that a run could have: each part unchanged, or with other values of its kind."""
     metadata = copy.deepcopy(_checkpoint()[1])
     training = metadata["training"]
     sums = [rng.uniform(0, 1e4), rng.randrange(10**6), rng.randrange(50)] * 2
@@ -178,7 +179,7 @@ def _odd_array(rng: Random, arrays: Arrays) -> None:
 
 
 def read_checkpoint(path: Path) -> None:
-    """As a command opens it, and as a run resumes it."""
+    """Read it as a command does, and as a resumed run does."""
     try:
         saved = checkpoint.load(path)
         parameters = _model()[1]

@@ -1,4 +1,4 @@
-"""Inputs that once failed, by their reader: each is read again by `make test`."""
+"""Inputs that once failed, by their reader. `make test` reads each again."""
 
 from __future__ import annotations
 

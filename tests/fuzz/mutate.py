@@ -1,7 +1,7 @@
-"""Inputs that no one would write: valid ones changed, and ones made of pieces at random.
+"""Inputs that nobody would write: changed valid inputs, and inputs made of random pieces.
 
-Everything follows from the generator that is passed in, so that an input can be had again by its
-number.
+Everything depends only on the generator that is passed in, so that an input can be made again from
+its number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ODD: tuple[Any, ...] = (None, True, False, 0, -1, 1, 3, 1.5, -0.0, 1e308, float(
 
 
 def mutated(rng: Random, seeds: list[bytes], pieces: tuple[bytes, ...] = ()) -> bytes:
-    """A seed after one to six changes; one time in ten, pieces in a row."""
+    """A valid input after one to six changes; one time in ten, a sequence of pieces."""
     pieces = (*PIECES, *pieces)
     if rng.random() < 0.1:
         return b"".join(rng.choices(pieces, k=rng.randrange(1, 40)))
@@ -83,7 +83,7 @@ def _lines(rng: Random, data: bytearray, seeds: Any, pieces: Any) -> None:
 
 
 def _word(rng: Random, data: bytearray, seeds: Any, pieces: Any) -> None:
-    """Another piece in the place of a word."""
+    """The text with a word replaced by another piece."""
     words = bytes(data).split(b" ")
     words[rng.randrange(len(words))] = rng.choice(pieces)
     data[:] = b" ".join(words)
@@ -96,7 +96,7 @@ CHANGES = (_flip, _set, _insert, _insert, _delete, _repeat, _truncate, _splice, 
 
 
 def odd_json(rng: Random, document: Any) -> str:
-    """A document with one to three places that are not what they were, as text."""
+    """A document as text, with one to three changed places."""
     document = json.loads(json.dumps(document))
     for _ in range(rng.randrange(1, 4)):
         document = _odd(rng, document)

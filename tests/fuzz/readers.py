@@ -1,6 +1,6 @@
-"""What reads files that a stranger may have written, each with valid inputs to begin from.
+"""The readers of files that a stranger may have written, each with valid inputs to start from.
 
-A reader returns, or raises UserError that names the file in one line. All else is a defect.
+A reader returns, or raises a UserError that names the file in one line. All else is a defect.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ WORDS = tuple(word.encode() for word in (
 
 
 def read_recipe(path: Path) -> None:
-    """And what it says when it is written is what it said."""
+    """Read a recipe; written and read again, it must be the same."""
     recipe = load_recipe(AnyRecipe, path)
     again = path.with_name("again.yaml")
     again.write_text(as_text(recipe), "utf-8")
@@ -79,7 +79,7 @@ def read_recipe(path: Path) -> None:
 
 
 def read_overrides(path: Path) -> None:
-    """A line each, as the command line gives them."""
+    """Read overrides, one per line, as on the command line."""
     given = path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
     plain = path.with_name("plain.yaml")
     plain.write_bytes(RECIPES[0])
@@ -104,7 +104,7 @@ LINKS = [b"0-0 1-1 2?1\n\n0p0\n", b"1 1 1\n1 2 2 S\n2 1 1 P 0.5\n", b"0-0\n1-0 0
 
 
 def read_links(path: Path) -> None:
-    """With and without the sentences."""
+    """Read links with and without the sentences."""
     errors = []
     known = partial(read_gold, path, [(2, 3), None, (1, 1)], GoldOptions(drop=True))
     for read in (known, partial(read_gold, path, [None] * 3, GoldOptions(first=1, swapped=True)),
@@ -132,7 +132,7 @@ LOGS = ["".join(json.dumps(record) + "\n" for record in RECORDS).encode(),
 
 
 def make_log(rng: Random) -> bytes:
-    """Bytes changed, or a record's values."""
+    """A log with changed bytes, or with changed values of a record."""
     if rng.random() < 0.5:
         return mutated(rng, LOGS)
     lines = [odd_json(rng, record) if rng.random() < 0.5 else json.dumps(record)
@@ -141,7 +141,7 @@ def make_log(rng: Random) -> bytes:
 
 
 def read_logs(path: Path) -> None:
-    """As a resumed run, learning curves and speeds read it."""
+    """Read a log as a resumed run does, and for learning curves and speeds."""
     before = path.read_bytes()
     Log(path).keep(lambda record: record["step"] <= 2 and record["event"] != "epoch")
     path.write_bytes(before)
@@ -151,7 +151,7 @@ def read_logs(path: Path) -> None:
 
 
 def read_vocabulary(path: Path) -> None:
-    """What was read is what is written."""
+    """Read a vocabulary; written again, it must be the same."""
     words = Vocabulary.read(path)
     again = path.with_name("again")
     words.write(again)
@@ -159,7 +159,7 @@ def read_vocabulary(path: Path) -> None:
 
 
 def read_words(path: Path) -> None:
-    """A dictionary likewise."""
+    """Read a dictionary; written again, it must be the same."""
     dictionary = read_dictionary(path)
     again = path.with_name("again")
     write_dictionary(again, dictionary)
@@ -167,7 +167,8 @@ def read_words(path: Path) -> None:
 
 
 def read_corpus(path: Path) -> None:
-    """A corpus with itself: all tokenisers, line by line, and back to one line each."""
+    """Read a corpus parallel to itself: all tokenisers cut each line and join it to one line
+    again."""
     lines = read_lines(path)
     assert len(read_parallel(path, path)[0]) == len(lines)
     for name in TOKENISERS:
@@ -190,7 +191,7 @@ CORPUS = ["one two  three\n\nvier, fünf.\n".encode(),
 
 
 def read_symbols(path: Path) -> None:
-    """Annotated translations, restored by every method."""
+    """Read annotated translations and restore them by every method."""
     source = "a b c d".split()
     for number, line in enumerate(read_lines(path), 1):
         for method in METHODS:
@@ -207,7 +208,7 @@ SYMBOLS = [b"a <unk> b\n", b"<unk_1> c <unk_0> <unk_7>\n", b"a <p_-1> <unk> <p_2
 
 
 def read_codes(path: Path) -> None:
-    """Codes, written again, and some words cut and joined by them."""
+    """Read codes, write them again, and cut and join some words by them."""
     codes = Codes.read(path)
     again = path.with_name("again")
     codes.write(again)
@@ -219,7 +220,7 @@ def read_codes(path: Path) -> None:
 
 
 def read_lists(path: Path) -> None:
-    """An n-best list, written again."""
+    """Read an n-best list, and write it again."""
     lists = read_nbest(path)
     again = path.with_name("again")
     write_lines(again, [line_of(n, hypothesis) for n, nbest in enumerate(lists)

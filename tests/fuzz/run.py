@@ -1,4 +1,4 @@
-"""Giving a reader many inputs under a limit on memory and time; what then is a finding."""
+"""Gives a reader many inputs under limits on memory and time, and collects the findings."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from fuzz.readers import READERS, Reader
 
 from backend.errors import UserError
 
-MORE = 1 << 30  # bytes of memory beyond what the process has
-SECONDS = 10.0  # for one input
+MORE = 1 << 30  # bytes of memory in addition to the process's
+SECONDS = 10.0  # seconds for one input
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a file system that needs no disk
 
 
@@ -28,7 +28,7 @@ class TooSlow(Exception):
 
 @dataclass
 class Outcome:
-    """What became of a reader's inputs."""
+    """The results for a reader's inputs."""
 
     accepted: int = 0
     refused: int = 0
@@ -38,7 +38,7 @@ class Outcome:
 
 
 def inputs(name: str, count: int, seed: int = 0, first: int = 0) -> Iterator[tuple[str, bytes]]:
-    """The inputs of a reader by their numbers: the same each time."""
+    """The inputs of a reader by number, the same in every run."""
     for number in range(first, first + count):
         yield f"{name}/{seed}/{number}", READERS[name].make(Random(f"{name}/{seed}/{number}"))
 
@@ -63,7 +63,7 @@ def fuzz(reader: Reader, given: Iterable[tuple[str, bytes]], most: int = 20) -> 
 
 
 def _problem(reader: Reader, path: Path, outcome: Outcome) -> str:
-    """What is wrong with what the reader does; "" for nothing."""
+    """What is wrong with the reader on this input; "" if nothing is."""
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
         reader.read(path)
@@ -81,7 +81,8 @@ def _problem(reader: Reader, path: Path, outcome: Outcome) -> str:
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Little memory beyond what the process has, and an alarm that ends what takes too long."""
+    """Context with little additional memory, and with an alarm that ends code that takes too
+    long."""
 
     def ring(*_: object) -> None:
         raise TooSlow(f"longer than {SECONDS:g} s")

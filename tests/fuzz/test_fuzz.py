@@ -30,7 +30,8 @@ def test_an_input_is_the_same_each_time() -> None:
 
 
 def test_what_is_a_finding(monkeypatch) -> None:
-    """Any other error, an error that does not name the file, too much memory, too much time."""
+    """Findings are any other error, an error that does not name the file, and too much memory or
+    time."""
 
     def read(path):
         data = path.read_bytes()

@@ -4,9 +4,9 @@ Run it from the root of the project with PyTorch installed (extra `oracle`):
 
     PYTHONPATH=.:tests python tests/golden/make_golden.py
 
-It never runs our own kernels or optimizers, only `grads.verification.reference` and `torch.optim`.
-Rerun it when a case is added or changed; a difference in an old case means that the mathematics of
-the reference has changed.
+It never runs our kernels or optimizers, but only `grads.verification.reference` and `torch.optim`.
+Run it again when a case is added or changed. A difference in an old case means that the reference's
+mathematics has changed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Make the golden runs: run directories stopped half-way, and what they give beside them as JSON.
+"""Make the golden runs: run directories that stopped half-way, and their results as JSON beside
+them.
 
 Run by hand, from the root of the project, for the cases that are named, or for all:
 
     PYTHONPATH=.:tests python -m golden_runs.make_golden_runs luong hybrid
 
 What is here already is kept unless `--again` is given. These directories stand for those that users
-have: a change of the code that cannot read them, or finds other numbers in them, breaks their runs.
-Make one again only where a change of its numbers is meant, and say so in the commit.
+have. A change of the code that cannot read them, or computes other numbers from them, breaks users'
+runs. Make one again only if its numbers are meant to change, and say so in the commit.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from nmt.training import checkpoint
 from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.progress import ConsoleObserver, Progress
 
-SEEDS = 40  # tried of each case
-DRAWS, ROUNDING = 3, 1.2e-7  # of weights rounded otherwise: two units of float32's last place
-ALIKE = {"luong-dummy"}  # whose sources are all the same
+SEEDS = 40  # seeds tried for each case
+DRAWS, ROUNDING = 3, 1.2e-7  # rounding of weights: two units of float32's last place
+ALIKE = {"luong-dummy"}  # tasks whose sources are all the same
 
 
 def make(name: str) -> None:
-    """The run directory of a case, and its numbers, by the first seed with which they are worth
-    keeping."""
+    """Make the run directory of a case and its numbers, with the first seed that gives useful
+    numbers."""
     directory = RUNS / name
     for seed in range(1, SEEDS):
         shutil.rmtree(directory, ignore_errors=True)
@@ -62,8 +63,8 @@ def tells(name: str, numbers: dict[str, Any]) -> bool:
 
 
 def is_steady(name: str, numbers: dict[str, Any]) -> bool:
-    """Whether the numbers stay within the tolerance where each weight is rounded otherwise: sums in
-    another order are no fault."""
+    """Whether the numbers stay within the tolerance if each weight is rounded differently, since
+    sums in another order are no fault."""
     for draw in range(DRAWS):
         rng = np.random.default_rng(draw)
         with tempfile.TemporaryDirectory() as temporary:
@@ -93,7 +94,7 @@ def as_text(numbers: Any) -> str:
 
 
 def begin(case: Case, directory: Path, temporary: Path, seed: int) -> None:
-    """Train up to the update that the case stops after, as Ctrl-C does; no clock and no machine."""
+    """Train up to the case's last update, as with Ctrl-C, without times and machines in the log."""
     recipe = temporary / "recipe.yaml"
     recipe.write_text(yaml.safe_dump(case.recipe, sort_keys=False), "utf-8")
     given = [recipe, f"--train.seed={seed}"] if case.recipe else []

@@ -30,9 +30,9 @@ TEXT = {"text": {"train": "corpus/train.de", "dev": "corpus/dev.de", "streams": 
 class Case(NamedTuple):
     """A golden run: the recipe, and the command that begins it."""
 
-    recipe: dict[str, Any]  # {}: that of the run which the command names
-    command: str = "train"  # of `nmt`, with what follows it; the recipe and --output come behind
-    stop: int = 4  # the update that the run is stopped after
+    recipe: dict[str, Any]  # {}: the recipe of the run that the command names
+    command: str = "train"  # the verb of `nmt` with its arguments; the recipe and --output follow
+    stop: int = 4  # the update after which the run stops
 
 
 def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def language(text: dict[str, Any] | None = None, parametrize: dict[str, Any] | N
 
 
 def later(case: Case) -> Case:
-    """The case by Adam, stopped in its second epoch, when there is a best checkpoint."""
+    """The case with Adam, stopped in its second epoch, when there is a best checkpoint."""
     return case._replace(recipe=merged(case.recipe, {"train": {"epochs": 2, **ADAM}}), stop=12)
 
 

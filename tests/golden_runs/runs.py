@@ -40,11 +40,11 @@ RUNS = HERE / "runs"
 SINGLE, DOUBLE = 1e-5, 1e-9  # relative tolerances of float32 and of float64
 GREEDY, BEAM = SearchOptions(longest_word=6), SearchOptions(beam=3, longest_word=6)
 Systems = Mapping[str, BaseSystem]
-LENGTH, TEMPERATURE = 8, 0.7  # of what a language model writes
+LENGTH, TEMPERATURE = 8, 0.7  # tokens that a language model writes
 
 
 def opened(directory: Path) -> Systems:
-    """The systems that a run directory is of: a mixture's as "", and its tasks' by their names."""
+    """The systems of a run directory by name: "" for the run itself, and the tasks of a mixture."""
     recipe = yaml.safe_load((directory / RECIPE).read_text("utf-8"))
     if TASKS in recipe:
         return {"": TasksSystem.open(directory),
@@ -53,13 +53,13 @@ def opened(directory: Path) -> Systems:
 
 
 def results(systems: Systems) -> dict[str, Any]:
-    """What systems write, and their perplexity on the dev set."""
+    """The systems' outputs, and their perplexity on the dev set."""
     return {name: _written(system) | _translated(system)
             for name, system in systems.items() if not isinstance(system, TasksSystem)}
 
 
 def _written(system: BaseSystem) -> dict[str, Any]:
-    """Of a language model: a text that is drawn from it."""
+    """A text sampled from a language model."""
     if not isinstance(system, LanguageSystem):
         return {}
     text = system.sample("", LENGTH, TEMPERATURE, np.random.default_rng(1))
@@ -67,7 +67,7 @@ def _written(system: BaseSystem) -> dict[str, Any]:
 
 
 def _translated(system: BaseSystem) -> dict[str, Any]:
-    """Of a translator: the dev set's translations by greedy and by beam search, and scores."""
+    """A translator's greedy and beam translations of the dev set, with scores."""
     if not isinstance(system, System):
         return {}
     dev = load_corpus(system.recipe.data).dev
@@ -79,8 +79,8 @@ def _translated(system: BaseSystem) -> dict[str, Any]:
 
 
 def gradients(systems: Systems) -> dict[str, Any]:
-    """The loss of the dev set as one batch, in nats, and its gradient with respect to each stored
-    parameter, as a fingerprint: float64, with dropout; of a mixture those of each task's batch."""
+    """The loss of the dev set as one batch, in nats, and fingerprints of its gradients with respect
+    to each stored parameter, in float64 with dropout; for a mixture, of each task's batch."""
     first, *tasks = systems.items()
     return {name: _gradients(first[1], replace(_batch(system), task=name))
             for name, system in tasks or [first]}
@@ -108,19 +108,19 @@ def _gradients(system: BaseSystem, batch: Batch) -> dict[str, Any]:
 
 
 def finished(directory: Path) -> dict[str, Any]:
-    """What a run is at its end: the scores of its epochs, and `results`."""
+    """The scores of a finished run's epochs, and its `results`."""
     epochs = [{key: record[key] for key in ("loss", "tasks", "scores") if key in record}
               for record in read_log(directory / LOG) if record["event"] == "epoch"]
     return {"epochs": epochs, "results": results(opened(directory))}
 
 
 def explored(directory: Path, systems: Systems) -> dict[str, Any]:
-    """For each system that `grads explore --model` opens, what steps through it, and the loss of
-    the shortest pair of the dev set."""
+    """For each system that `grads explore --model` opens, the derivation that shows it, and the
+    loss of the dev set's shortest pair."""
     derivations = {}
     for name, system in systems.items():
         if not isinstance(system, TasksSystem):
-            with suppress(UserError):  # a model that the stepper does not cover
+            with suppress(UserError):  # the stepper does not cover this model
                 derivation = open_model(directory / name, *shortest(system), "best").derivation
                 request = Request(None, Sizes(), np.random.default_rng(0), None, {})
                 example = derivation.example(request)
@@ -142,14 +142,14 @@ def shortest(system: BaseSystem) -> tuple[str, str | None]:
 
 
 def computed(name: str, temporary: Path) -> dict[str, Any]:
-    """All that is stored of a golden run; it is opened and resumed in a copy."""
+    """All stored values of a golden run, computed by opening and resuming a copy."""
     copy = temporary / name
     shutil.copytree(RUNS / name, copy)
     return of_copy(copy, resumed=CASES[name].stop > 0)
 
 
 def of_copy(copy: Path, resumed: bool) -> dict[str, Any]:
-    """The same of a run directory, which is resumed where it stands."""
+    """The same values of a run directory, which is resumed in place."""
     systems = opened(copy)
     numbers = {"results": results(systems), "gradients": gradients(systems),
                "explored": explored(copy, systems)}
@@ -161,15 +161,16 @@ def of_copy(copy: Path, resumed: bool) -> dict[str, Any]:
 
 
 def check_run(outcome: dict[str, Any], stored: dict[str, Any]) -> None:
-    """Raise AssertionError unless what is computed of a run is what is stored; the stepper may open
-    more."""
+    """Raise AssertionError unless a run's computed values equal the stored ones; the stepper may
+    open more systems."""
     gradients_checked(outcome["gradients"], stored["gradients"])
     explored = {task: outcome["explored"].get(task) for task in stored["explored"]}
     check({**outcome, "explored": explored, "gradients": {}}, {**stored, "gradients": {}})
 
 
 def check(tree: Any, stored: Any, tolerance: float = SINGLE, at: str = "") -> None:
-    """Raise AssertionError, with the place, unless two trees are the same, numbers nearly."""
+    """Raise AssertionError, with the place, unless two trees are equal, numbers up to a
+    tolerance."""
     if isinstance(stored, dict):
         assert tree.keys() == stored.keys(), at
         for key, value in stored.items():

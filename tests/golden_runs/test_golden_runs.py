@@ -1,8 +1,8 @@
 """Run directories of earlier code are read, searched, differentiated, stepped through and resumed,
-and give what they gave.
+with the results that they had.
 
-`make_golden_runs.py` made them. Words are the same exactly, float32 numbers to 1e-5, the float64
-ones of gradients to 1e-9 of the gradient.
+`make_golden_runs.py` made them. Words are exactly equal; float32 numbers agree to 1e-5, and float64
+gradients to 1e-9 of the gradient.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from golden_runs.runs import check, check_run
 
 from grads.stepper.explorer import build
 
-SAMPLE = (  # a run of each architecture and each derivation that the stepper has for models
+SAMPLE = (  # a run of each architecture, and of each derivation that shows models
     "luong-dot-global", "luong-no-attention", "luong-lexical-normalised", "luong-rnn", "rnnsearch",
     "deep-fusion", "hybrid-target", "hybrid-same", "transformer", "transformer-post",
     "transformer-countdown", "language", "language-lstm", "language-rnn")
@@ -56,7 +56,7 @@ def test_the_page_of_a_run():
 
 
 def test_a_weight_that_is_read_in_another_order_is_told_apart():
-    """Negative control: the query's columns turned round."""
+    """Negative control: the query's columns in reverse order."""
     directory = runs.RUNS / "luong-general-global"
     stored = json.loads(directory.with_suffix(".json").read_text("utf-8"))
     systems = runs.opened(directory)

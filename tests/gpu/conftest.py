@@ -1,7 +1,7 @@
-"""Tests on a real GPU: where there is none their files are skipped with the reason, unread.
+"""Tests on a real GPU. Without one, their files are skipped unread, with the reason.
 
-With NMT_GPU=stand-in in the environment they are rehearsed on the strict stand-in under CuPy's name
-(`strict.as_cupy`): what the card has to show itself is then left to it.
+With NMT_GPU=stand-in in the environment, they run on the strict stand-in under CuPy's name
+(`strict.as_cupy`), which cannot show the GPU's own rounding, time and memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Skipped(pytest.Module):
     """A file of tests that need a GPU, where there is none."""
 
     def collect(self) -> list[pytest.Item]:
-        """Skip the file: 2,300 tests, each skipped by itself, take half a minute."""
+        """Skip the file as a whole, because skipping 2,300 single tests takes half a minute."""
         pytest.skip(WHY_NOT, allow_module_level=True)
 
 

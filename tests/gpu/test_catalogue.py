@@ -1,8 +1,8 @@
 """Every entry of the gradient catalogue on the GPU against NumPy: forward and backward.
 
 Ragged batches, B = 1 and T = 1, sizes beyond every threshold; fused and unfused, float64 and
-float32. Deep stacks lose digits in float32 on NumPy, too: there the GPU may be as far from
-float64's numbers as NumPy's float32 is, times `ROUNDING`.
+float32. In float32, deep stacks lose digits on NumPy, too. There the GPU may differ from float64 by
+`ROUNDING` times as much as NumPy's float32 does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from grads.verification.catalogue import entries, random_model
 from grads.verification.shapes import draw
 
 TOLERANCE = {"float64": 1e-10, "float32": 5e-4}
-ROUNDING = 3  # sums in another order: another error of the same size
+ROUNDING = 3  # sums in another order have errors of the same size
 ENTRIES = [entry for entry in entries() if entry.shape in ("ragged", "smallest", "real")]
 
 

@@ -12,7 +12,7 @@ from backend import fused
 
 
 def on_gpu(tree):
-    """The same arrays on the GPU; a block of columns of a wider array is one there too."""
+    """The same arrays on the GPU; a block of columns of a wider array stays such a block."""
     import cupy
 
     if isinstance(tree, np.ndarray):
@@ -72,7 +72,7 @@ def test_cross_entropy_at_the_size_of_a_vocabulary(rows, V, dtype):
 
 
 def test_sums_of_equal_ids_are_the_same_each_time():
-    """No atomics: twenty runs, one answer, to the bit."""
+    """Without atomics, twenty runs give bit-identical sums."""
     from backend.rows import row_index, sum_rows
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Products on the GPU in every layout, against NumPy, and what lower precisions do to them."""
+"""Products on the GPU in every layout, against NumPy, and their error in lower precisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAYOUTS = {
 
 
 def _within(a, margins):
-    """The same numbers in a block of columns of a wider array."""
+    """The same numbers as a block of columns of a wider array."""
     whole = backend.array_module(a).zeros((*a.shape[:-1], a.shape[-1] + sum(margins)), a.dtype)
     view = whole[..., margins[0] : margins[0] + a.shape[-1]]
     view[...] = a

@@ -1,4 +1,4 @@
-"""Training on the GPU: golden losses, the same run as on NumPy, what is waited for, the memory."""
+"""Training on the GPU: golden losses, the same run as on NumPy, waiting for the device, memory."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def step_of(model, parameters, batch):
 
 
 def test_a_step_waits_for_nothing(fusing, monkeypatch):
-    """CuPy's own guard against waiting for the device in silence, and no copy to the host."""
+    """CuPy's guard finds no synchronisation, and nothing is copied to the host."""
     import cupyx
 
     model = Translator(MODELS["feeding"], 9, 9)

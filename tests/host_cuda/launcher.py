@@ -76,7 +76,8 @@ class HostLauncher:
         return self.array_type(np.array(numbers, dtype=np.int64))
 
     def _converted(self, kernel, declaration, argument, char):
-        """One argument as the kernel's declaration wants it; what would not fit is an error."""
+        """An argument converted to the type that the kernel declares; an error if it does not
+        fit."""
         where = f"{kernel}, {declaration}"
         if "*" not in declaration:
             kind = int if declaration.startswith("number") else float

@@ -81,7 +81,7 @@ def test_xavier():
 
 
 def test_orthogonal():
-    """Bahdanau et al., B.1: each block's matrix of the state is orthogonal, the rest is normal."""
+    """Bahdanau et al., B.1: the state's matrix of each block is orthogonal, all else is normal."""
     scheme, rows, columns = Scheme("orthogonal"), axis("unit", 40), axis("input", 50)
     weights = {**stack_weights("g", Stack("gru", 1, 20), {"x": 30}, scheme),
                "W_a": Weight((rows, columns), scheme.matrix(std=0.001)),
@@ -110,7 +110,8 @@ def test_normal_and_small(name, attention):
 
 
 def test_random_orthogonal_matrices_have_no_preferred_signs():
-    """The trace of a uniform one is 0 on average and its square 1; LAPACK's Q alone is not so."""
+    """The trace of a uniform orthogonal matrix has mean 0 and variance 1, unlike that of LAPACK's
+    Q."""
     rng = np.random.default_rng(6)
     traces = np.array([np.trace(orthogonal(rng, 3)) for _ in range(4000)])
     assert abs(traces.mean()) < 0.08 and 0.9 < (traces**2).mean() < 1.1
@@ -141,8 +142,8 @@ def test_unknown_scheme():
 
 
 def test_weights_are_drawn_in_their_order():
-    """One generator draws them all, each by its own `initial`: two models that share a beginning
-    share its values."""
+    """One generator draws all weights in order, so models with the same first weights share their
+    values."""
     weights = {"a": WEIGHTS["W_e"], "b": WEIGHTS["W_hy"]}
     rng = np.random.default_rng(8)
     expected = [rng.uniform(-0.1, 0.1, (500, E)), rng.uniform(-0.1, 0.1, (200, H))]
@@ -163,7 +164,7 @@ def test_an_axis_has_parts_where_there_are_several():
 @pytest.mark.parametrize("unit, gates", [
     ("lstm", ("i", "f", "o", "h_hat")), ("gru", ("r", "z", "h~")), ("rnn", None)])
 def test_a_stack_says_what_its_axes_count(unit, gates):
-    """Rows: the gates in their order; columns: what is read, and the state before."""
+    """Rows are the gates in their order; columns are the inputs and the previous state."""
     weights = stack_weights("s", Stack(unit, 2, H, True), {"x": E, "c": 7}, Scheme())
     assert list(weights) == [f"s.{layer}.{direction}.{name}" for layer in (0, 1)
                              for direction in ("forward", "backward") for name in ("W", "b")]
@@ -189,7 +190,7 @@ def test_scores_say_what_their_axes_count():
 
 
 def test_how_a_score_starts():
-    """Under `orthogonal` its matrices are normals of the std asked for, its vectors zero."""
+    """Under `orthogonal`, its matrices are normals with the given std, and its vectors are zero."""
     weights = score_weights(Variant("additive", "local-p"), "a", 90, 90, Scheme("orthogonal"),
                             std=0.001)
     parameters = initialise(weights, np.random.default_rng(1), "float64")
@@ -255,7 +256,7 @@ def test_masks_in_two_dtypes_drop_the_same():
 
 
 def test_biases_drawn_as_matrices_are():
-    """As Zaremba et al. (2014) begin: nothing is zero, nothing beyond the scale."""
+    """As in Zaremba et al. (2014): no bias is zero, and none exceeds the scale."""
     how = Scheme("uniform", 0.05, uniform_biases=True)
     bias = how.bias(("i", "f", "o", "h_hat"))(np.random.default_rng(1), (400,))
     assert 0.04 < np.abs(bias).max() <= 0.05 and (bias != 0).all() and abs(bias.mean()) < 0.01
@@ -267,7 +268,8 @@ def test_biases_drawn_as_matrices_are():
 
 @pytest.mark.parametrize("scheme", ["uniform", "xavier"])
 def test_a_score_s_vector_is_drawn(scheme):
-    """v_a and v_p are matrices of one row, and no biases: from zero a score would say nothing."""
+    """v_a and v_p are matrices of one row and not biases. If they were zero, a score would be
+    constant."""
     how, rows = Scheme(scheme, 0.1), axis("unit", 400)
     weights = {"v_a": Weight((rows,), how.vector()), "b": Weight((rows,), how.bias())}
     parameters = initialise(weights, np.random.default_rng(1))

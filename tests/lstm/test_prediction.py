@@ -43,7 +43,7 @@ def test_prediction_is_the_derivation(N, dtype, bias):
 
 
 def test_huge_logits_neither_overflow_nor_lose_the_loss():
-    """log p of the best word tends to zero, that of another to minus the difference."""
+    """log p of the best word tends to zero, and that of another word to minus their difference."""
     h, W_hy = np.array([[1e3], [1e3]]), np.array([[1.0], [-1.0], [0.0]])
     with np.errstate(all="raise", under="ignore"):
         loss, cache = prediction_forward(h, np.array([0, 1]), W_hy)
@@ -65,7 +65,8 @@ def output(rng, lengths, bias):
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("lengths", [(5, 2, 1), (5, 5, 5), (1,), (40, 3)])
 def test_output_gradients(lengths, bias):
-    """By complex step; the loss is that of real words alone, padding has exactly no gradient."""
+    """By complex step. The loss is that of real words only, and padding has a gradient of exactly
+    zero."""
     h, parameters, targets = output(np.random.default_rng(8), lengths, bias)
     real = np.arange(len(h))[:, None] < np.array(lengths)
 

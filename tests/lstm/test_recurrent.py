@@ -1,4 +1,5 @@
-"""Cells over padded batches: each sequence as if alone, states copied through, dh clipped."""
+"""Cells over padded batches: each sequence has its own results, states are copied through, dh is
+clipped."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def test_every_sequence_is_the_derivation(unit, reverse, dtype):
 
 @pytest.mark.parametrize("unit, reverse", list(product(CELLS, (False, True))))
 def test_padded_steps_copy_the_state(unit, reverse):
-    """To the last bit: forward the last real state goes on, backward the first one waits."""
+    """Bit for bit: the last real state is copied through padding, forward and backward."""
     x, state, W, b, _, _ = make(unit)
     h, last, _ = run(unit, x, state, W, b, LENGTHS, reverse)
     for s, length in enumerate(LENGTHS):
@@ -129,13 +130,13 @@ def test_backward_is_the_literal_loop(unit, reverse, steps, clip):
         assert_close(ours, theirs)
     free, wide = (recurrent_backward(dh_out, d_last, run(
         unit, x, state, W, b, reverse=reverse, clip=limit)[2])[2] for limit in (None, 1e3))
-    assert clip is None or np.abs(free - dW).max() > 0.01  # the limit was felt
+    assert clip is None or np.abs(free - dW).max() > 0.01  # the limit acts
     np.testing.assert_array_equal(wide, free)
 
 
 @pytest.mark.parametrize("unit, reverse", list(product(CELLS, (False, True))))
 def test_gradients_that_are_not_given_are_zero(unit, reverse):
-    """None for h, for the last state, for a part of it."""
+    """None for h, for the last state, or for an array of it."""
     x, state, W, b, dh, d_last = make(unit)
     _, _, cache = run(unit, x, state, W, b, LENGTHS, reverse)
     zero = np.zeros((len(LENGTHS), H))
@@ -150,7 +151,7 @@ def test_gradients_that_are_not_given_are_zero(unit, reverse):
 
 @UNITS
 def test_two_forwards_before_two_backwards_share_a_workspace(unit):
-    """Caches that live side by side keep their numbers; what was passed in stays as it is."""
+    """Two caches keep their numbers side by side, and arguments are not changed."""
     workspace, kept, lengths = Workspace(), [], ((20, 3, 17), (5, 18, 18, 1))
     pairs = [make(unit, lengths=sentence_lengths, steps=max(sentence_lengths))
              for sentence_lengths in lengths]
@@ -175,7 +176,7 @@ def test_two_forwards_before_two_backwards_share_a_workspace(unit):
 
 @pytest.mark.parametrize("unit, dtype", list(product(CELLS, [*DTYPES, np.float32])))
 def test_one_step_alone_is_a_sequence_of_one(unit, dtype):
-    """Search's step."""
+    """The step that search uses."""
     x, state, W, b, _, _ = make(unit, dtype)
     for bias in (b, None):
         actual = recurrent_step(CELLS[unit], x[0], state, W, bias)

@@ -1,4 +1,5 @@
-"""The sampled vocabulary: by hand, its mean over all draws, all words, and what it refuses."""
+"""The sampled vocabulary: a loss by hand, the mean over all draws, a sample of all words, and
+errors."""
 
 from itertools import combinations
 
@@ -32,7 +33,7 @@ def run(sample, bias=True):
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_the_loss_by_hand(bias) -> None:
-    """-log of e^s_y / Q over the sum of e^s_k / Q, word by word."""
+    """The loss is -log of (e^s_y / Q) over the sum of e^s_k / Q, word by word."""
     sample, expected = np.array([1.0, 1.0, 1.0, 1.0, 2.0, 0.0]), 0.0
     h, weights = parts(bias)
     for t, b in [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (1, 1)]:
@@ -46,7 +47,7 @@ def test_the_loss_by_hand(bias) -> None:
 
 
 def test_the_mean_over_all_draws_is_the_sum_over_all_words() -> None:
-    """Of the sum in the denominator: every set of two of the others is as likely."""
+    """Of the denominator's sum: every pair of the other words is equally likely."""
     targets, others = [0, 1, 2, 3], [4, 5, 6, 7, 8]
     e = np.random.default_rng(1).random(9)
     sums = [e[targets].sum() + e[list(drawn)].sum() * len(others) / 2

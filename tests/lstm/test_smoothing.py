@@ -1,4 +1,5 @@
-"""Label smoothing against its derivation, PyTorch, and what it is without."""
+"""Label smoothing against its derivation, against PyTorch, and against the loss without
+smoothing."""
 
 from __future__ import annotations
 

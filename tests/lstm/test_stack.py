@@ -1,4 +1,4 @@
-"""Layers on top of each other: padded batches, both directions, single steps."""
+"""Stacked layers: padded batches, both directions, single steps."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def module_of(unit, layers, bidirectional, biases):
 
 @ALL
 def test_outputs_and_gradients_are_those_of_torch(unit, layers, bidirectional, biases):
-    """A module's random weights, moved here. The gradient of our one bias is that of each of
-    PyTorch's two, whose sum it is."""
+    """A module's random weights are converted to ours. Our bias is the sum of PyTorch's two, so its
+    gradient is that of each of them."""
     torch, module = module_of(unit, layers, bidirectional, biases)
     state = {name: value.numpy() for name, value in module.state_dict().items()}
     parameters, rng = from_torch(state, unit, "s"), np.random.default_rng(2)
@@ -69,7 +69,7 @@ def test_outputs_and_gradients_are_those_of_torch(unit, layers, bidirectional, b
     assert theirs.keys() == dict(module.named_parameters()).keys()
     for name, parameter in module.named_parameters():
         expected = parameter.grad.numpy().copy()
-        if "bias_hh" in name:  # of its sum with the other bias, but for the last block of a GRU
+        if "bias_hh" in name:  # each has the gradient of the sum, except in a GRU's last block
             expected[: 2 * H if unit == "gru-after" else None] = 0.0
         np.testing.assert_allclose(theirs[name], expected, rtol=0, atol=1e-13, err_msg=name)
 

@@ -1,4 +1,4 @@
-"""What `lstm.cells.cell.Cell` says of every cell, and each cell against its derivation."""
+"""The contract of `lstm.cells.cell.Cell` for every cell, and each cell against its derivation."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def make(unit, dtype=np.float64, seed=1):
 
 
 def garbage(*shape, dtype):
-    """Memory as a workspace gives it: whoever reads what he has not written finds NaN."""
+    """Uninitialised memory, as from a workspace: a cell that reads it before writing gets NaN."""
     return np.full(shape, np.nan, dtype)
 
 
 def run(unit, a, pad=None):
-    """A step forward as a layer runs it, in memory full of garbage."""
+    """A step forward as a layer runs it, in uninitialised memory."""
     cell, dtype = CELLS[unit], a.x.dtype
     now = tuple(garbage(B, H, dtype=dtype) for _ in a.state)
     saved = garbage(B, cell.saves * H, dtype=dtype)
@@ -55,8 +55,8 @@ def run(unit, a, pad=None):
 
 
 def vjp(unit, a, step, d_out, clip=None, pad=None):
-    """A step backward as a layer runs it: the gradients of the state before, and da; d_state of `a`
-    stays as it is."""
+    """A step backward as a layer runs it: the gradients of the previous state, and da. The argument
+    d_state is not changed."""
     d_state, da = tuple(d.copy() for d in a.d_state), garbage(*step.u.shape, dtype=a.x.dtype)
     cell = CELLS[unit] if clip is None else clipped(CELLS[unit], clip)
     if pad is None:
@@ -96,7 +96,7 @@ def test_a_step_is_the_derivation(unit, dtype):
     *((unit, dtype, None) for unit in CELLS for dtype in DTYPES),
     *((unit, np.float64, 0.3) for unit in CELLS)])
 def test_its_backward_is_the_derivation(unit, dtype, clip):
-    """Clipping is of dh with all that has been added to it, and acts."""
+    """dh is clipped after everything was added to it, and the clipping acts."""
     a = make(unit, dtype)
     step = run(unit, a)
     d_state, da = vjp(unit, a, step, a.d_out, clip)
@@ -121,7 +121,7 @@ def test_its_backward_is_the_derivation(unit, dtype, clip):
 @pytest.mark.parametrize("unit, pad", list(product(CELLS, [None, PAD])),
                          ids=lambda value: "padded" if value is PAD else None)
 def test_gradients_of_every_output_alone_and_together(unit, pad):
-    """By complex step: the state's arrays, and h once more as what the layer puts out."""
+    """By complex step: the arrays of the state, and h again as the layer's output."""
     cell, drawn = CELLS[unit], make(unit)
     names = [f"state {k}" for k in range(cell.states)]
     inputs = {"x": drawn.x, "W": drawn.W, "b": drawn.b} | dict(zip(names, drawn.state, strict=True))
@@ -144,8 +144,8 @@ def test_gradients_of_every_output_alone_and_together(unit, pad):
 @UNITS
 @pytest.mark.parametrize("clip", [None, 0.3])
 def test_padding(unit, clip):
-    """The state before goes through to the bit, forward and back, unclipped; da is exactly 0.
-    Rows that are not padding are as without any."""
+    """The previous state passes unchanged and unclipped, forward and backward; da is exactly 0.
+    Other rows are as without padding."""
     a, real = make(unit), ~PAD[:, 0]
     step, alone = run(unit, a, PAD), run(unit, a)
     for before, now, by_itself in zip(a.state, step.now, alone.now, strict=True):
@@ -162,7 +162,7 @@ def test_padding(unit, clip):
 
 @UNITS
 def test_a_step_can_go_back_twice(unit):
-    """What was saved stays; so does what was passed in, but for d_state."""
+    """Saved arrays do not change, nor do arguments, except for d_state."""
     a = make(unit)
     kept = [array.copy() for array in (a.x, *a.state, a.W, a.b, a.d_out)]
     step = run(unit, a, PAD)
@@ -176,7 +176,7 @@ def test_a_step_can_go_back_twice(unit):
 
 @UNITS
 def test_single_precision_stays_single(unit):
-    """Nothing widens it on the way, nothing loses more than its rounding."""
+    """float32 is not widened, and the results differ only by rounding."""
     exact = make(unit)
     a = Inputs(*(tuple(array.astype("f4") for array in field) if isinstance(field, tuple)
                  else field.astype("f4") for field in exact))
@@ -226,7 +226,8 @@ def test_gru_gate_order():
 
 
 def test_gru_after_gate_order():
-    """PyTorch's order r, z, n and its z, which weighs the state before; r multiplies U h + b_m."""
+    """PyTorch's order r, z, n, and its z, which weighs the previous state; r multiplies U h +
+    b_m."""
     assert CELLS["gru-after"].gates == ("r", "z", "h~")
     W = np.zeros((3, 2))
     W[2, 1] = 2.0                                                          # U

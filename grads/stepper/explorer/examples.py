@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from backend.errors import UserError
 from grads.derivations.examples import Sizes
 from grads.stepper import trained as package
-from grads.stepper.explorer.models import LANGUAGE_MODEL, TRANSLATOR, Trained, open_model
 from grads.stepper.explorer.network import depth, word_ids
 from grads.stepper.explorer.own import is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings
@@ -24,6 +23,9 @@ from grads.stepper.tracing.derivations import DERIVATIONS, Derivation, Run, find
 from grads.stepper.tracing.verify import SUMMED, TOLERANCE, Verification
 from grads.stepper.tracing.verify_own import Own
 from nmt.checkpoint_option import DEFAULT
+
+if TYPE_CHECKING:  # imported where a model is opened: the translators are slow to import
+    from grads.stepper.explorer.models import Trained
 
 HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
 ONLY = {key: tuple(name for name, derivation in DERIVATIONS.items() if key in derivation.settings)
@@ -154,8 +156,8 @@ def open_example(name: str, settings: Settings) -> RunExample:
     derivation = find(name)
     check_settings(derivation, settings)
     if settings.model is not None:
-        model = open_model(Path(settings.model), settings.sentence, settings.target,
-                           settings.checkpoint or DEFAULT)
+        model = opened(Path(settings.model), settings.sentence, settings.target,
+                       settings.checkpoint or DEFAULT)
         return on_trained(name, settings, model, [])
     notes = []
     if name in package.facts() and all(getattr(settings, key) is None for key in OWN):
@@ -185,7 +187,7 @@ def on_trained(
 
 def decided(name: str, run: Run) -> list[str]:
     """The note that a model is shown under another name than the user gave."""
-    if run.derivation.name in (TRANSLATOR, LANGUAGE_MODEL):
+    if run.derivation.name not in DERIVATIONS:
         return ["No derivation is this whole model: it is put together from the derivations' "
                 "parts."]
     return [] if run.derivation.name == name else [f"The model decides what is shown: {run.title}."]
@@ -198,8 +200,17 @@ def of_package(derivation: Derivation, settings: Settings) -> Trained:
     if pair and sentence is not None and target is None and "|||" in sentence:
         sentence, _, target = (text.strip() for text in sentence.partition("|||"))
     usual = package.SENTENCE if pair else package.TEXT
-    return open_model(package.DIRECTORY / derivation.name, usual if sentence is None else sentence,
-                      target, DEFAULT)
+    return opened(package.DIRECTORY / derivation.name, usual if sentence is None else sentence,
+                  target, DEFAULT)
+
+
+def opened(
+    directory: Path, sentence: str | None, target: str | None, which: str
+) -> Trained:
+    """`grads.stepper.explorer.models.open_model`, imported only where there is a model."""
+    from grads.stepper.explorer.models import open_model
+
+    return open_model(directory, sentence, target, which)
 
 
 def sliced(keep: int) -> list[str]:

@@ -242,10 +242,12 @@ class Recorder:
         inner = frame.loops(site.loops)
         reads = self.reads(frame, site)
         targets: list[Target] = []
+        frame.known = known = dict(frame.known)  # a copy: readings hold the names as they were
         for binding, indices in bindings:
             root = path_of(binding.target.parts, indices)
             name = binding.target.name + text_of(root)
-            known = {old: was for old, was in frame.known.items() if not belongs(old, name)}
+            for old in [old for old in known if old.startswith(name) and belongs(old, name)]:
+                del known[old]
             if not root:
                 frame.roots[name] = binding.value
             for path, leaf in leaves(binding.value):
@@ -253,7 +255,6 @@ class Recorder:
                 if site.kind != "return":
                     known[name + text_of(path)] = origin, (*root, *path)
                 targets.append(self.target(binding, name + text_of(path), path, leaf, targets))
-            frame.known = known
         self.steps.append(Step(
             number, site.kind, site.function, site.file, site.line, site.end_line, site.text,
             site.comment, site.equations, (*frame.outer, *inner), inner, frame.number, frame.depth,

@@ -156,8 +156,7 @@ def rerun(
     except UserError:
         raise
     except Exception:  # caused by lanes or by the function: a single run will show which
-        values = np.array([alone(trace, bump, steps[[k]], arguments, named, loss, kind)
-                           for k, bump in enumerate(singles(bumps))])
+        values = apart(trace, arguments, singles(bumps), steps, named, loss)
     ends = np.cumsum([len(bump.entries) for bump in bumps])
     return np.split(values, ends[:-1])
 
@@ -173,6 +172,25 @@ def singles(bumps: Sequence[Bumps]) -> list[Bumps]:
     """The bumps, split into bumps of one entry."""
     return [bump._replace(entries=bump.entries[[i]])
             for bump in bumps for i in range(len(bump.entries))]
+
+
+def apart(
+    trace: Trace, arguments: Sequence[Any], bumps: Sequence[Bumps], steps: np.ndarray,
+    named: dict[str, Any], loss: Callable[[Any], Any],
+) -> np.ndarray:
+    """The loss of each of the bumps, all of one entry, which cannot be lanes of one run.
+
+    In a derivation a few lanes disagree, as a large step moves the window of attention: the halves
+    are tried. A user's function may not take lanes at all: each of the bumps gets a run.
+    """
+    is_users, half = isinstance(arguments, Untouched), len(bumps) // 2
+    if half and not is_users:
+        return np.concatenate([
+            losses for chosen in (slice(half), slice(half, None))
+            for losses in rerun(trace, arguments, bumps[chosen], steps[chosen], named, loss)])
+    kind = continued if is_users and np.iscomplexobj(steps) else np.asarray
+    return np.array([alone(trace, bump, steps[[k]], arguments, named, loss, kind)
+                     for k, bump in enumerate(bumps)])
 
 
 def alone(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 SIMPLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.operator, ast.unaryop,
           ast.expr_context, ast.Subscript, ast.Attribute)
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 class Written(NamedTuple):
@@ -42,12 +43,14 @@ def walk_own(node: ast.AST) -> Iterator[ast.AST]:
     The nodes of inner functions, lambdas and classes are left out, and so are the variables of
     comprehensions.
     """
-    for child in ast.iter_child_nodes(node):
-        if isinstance(node, ast.comprehension) and child is node.target:
-            continue
-        yield child
-        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            yield from walk_own(child)
+    waiting = [node]
+    for node in waiting:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(node, ast.comprehension) and child is node.target:
+                continue
+            yield child
+            if not isinstance(child, SCOPES):
+                waiting.append(child)
 
 
 def parameters_of(node: ast.FunctionDef) -> list[str]:

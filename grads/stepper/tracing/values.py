@@ -69,7 +69,8 @@ def items(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Every leaf of a value, with its path."""
-    if not isinstance(value, (Mapping, list, tuple)) or len(path) > DEPTH or is_plain(value):
+    if isinstance(value, np.ndarray) or not isinstance(value, (Mapping, list, tuple)) or (
+            len(path) > DEPTH or is_plain(value)):
         yield path, value
         return
     for step, inner in items(value):
@@ -99,7 +100,7 @@ def changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
 
 def text_of(path: Path) -> str:
     """A path as text, as it is written behind a name: [2].T['W_e']."""
-    return "".join(part_text(step) for step in path)
+    return "".join(map(part_text, path)) if path else ""
 
 
 def part_text(step: Any) -> str:

@@ -16,7 +16,7 @@ from grads.derivations.scores import CONTENT, SCORES
 from grads.stepper.trace import record, relative_error, trace
 from grads.stepper.tracing.derivations import DERIVATIONS
 from grads.stepper.tracing.pairing import root_of
-from grads.stepper.tracing.replay import Runs
+from grads.stepper.tracing.replay import Bumps, Replay, Runs, assigned
 from grads.stepper.tracing.verify import TOLERANCE, verify
 
 MODELS = [
@@ -206,3 +206,20 @@ def test_where_the_model_is_nearly_certain_rounding_is_no_mistake() -> None:
     assert [check for check in checks if check.error is not None and relative_error(
         np.ravel(check.analytic)[~np.isnan(np.ravel(check.complex_step))],
         np.ravel(check.complex_step)[~np.isnan(np.ravel(check.complex_step))]) > TOLERANCE]
+
+
+def decided(x):
+    y = 2.0 * x
+    return (y * (2.0 if y[0] > 3.0 else 1.0)).sum()
+
+
+def test_few_lanes_that_decide_otherwise_cost_few_runs(monkeypatch):
+    """One step of 64 is large; with 64 single runs a window of attention took 13 s of a page."""
+    x, steps, runs, run = np.zeros(64), np.full(64, 1e-6), [], Replay.run
+    monkeypatch.setattr(Replay, "run", lambda *given: runs.append(given) or run(*given))
+    steps[0] = 4.0
+    forward = trace(decided, x)
+    bump = Bumps(assigned(forward, (1, 0)), x.shape, np.arange(64))
+    losses, = Runs(forward, (x,), lambda result: result, {}).losses([bump], [steps])
+    np.testing.assert_allclose(losses, [8.0, *steps[1:]])
+    assert 1 < len(runs) < 16

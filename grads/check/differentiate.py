@@ -198,7 +198,7 @@ def central_difference(probe: Probe, *, h: float = CENTRAL_STEP) -> Numeric:
     return _numeric(rows)
 
 
-def ridders(probe: Probe, *, h: float = RIDDERS_STEP, iterations: int = ITERATIONS) -> Numeric:
+def ridders(probe: Probe, *, h: float = RIDDERS_STEP) -> Numeric:
     """Central differences at h, h/2, h/4, h/8, extrapolated to h = 0 (Ridders, 1982).
 
     Eight evaluations. If truncation leaves a relative error above GOOD, another eight follow at
@@ -215,17 +215,16 @@ def ridders(probe: Probe, *, h: float = RIDDERS_STEP, iterations: int = ITERATIO
         return Numeric(*(np.where(better, *numbers) for numbers in zip(further, best, strict=True))
                        ), np.where(better, noise, rounding)
 
-    def inexact() -> bool:  # NaN counts as inexact
-        return not (best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)).all()
-
     if any(np.any(noise) for noise in probe.noise):  # longer steps drown it
         best, rounding = closest(WIDER * h * probe.unit)
-    for k in range(1, iterations + 1):
-        last = k == iterations  # near small inputs: within the domain of a logarithm
-        if not inexact() or (last and not probe.near < probe.unit * CLOSER):
-            break
-        best, rounding = closest(h * probe.near if last else h * CLOSER**k * probe.unit)
-    if left and inexact() and (domain := _largest_step(probe, h * probe.unit)):
+    steps = [h * CLOSER**k * probe.unit for k in range(1, ITERATIONS)]
+    if probe.near < probe.unit * CLOSER:
+        steps.append(h * probe.near)  # near small inputs: within the domain of a logarithm
+    for step in steps:
+        if (best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)).all():
+            return best  # NaN counts as inexact
+        best, rounding = closest(step)
+    if left and (domain := _largest_step(probe, h * probe.unit)):
         for fraction in WITHIN:
             best, rounding = closest(fraction * domain)
     return best

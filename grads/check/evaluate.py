@@ -88,9 +88,10 @@ class Evaluator:
                       is_complex and a.dtype.kind == "f") else a.dtype)
                   for name, a in self.inputs.items()}
         with np.errstate(all="ignore"):
-            outputs = self._run_complex(inputs) if is_complex else self._run(inputs)
+            outputs = self._run_complex(inputs) if is_complex else self.f(inputs)
+        copies = {name: np.array(out) for name, out in outputs.items()}  # f may reuse its buffers
         return {name: out.astype(np.float64) if out.dtype.kind == "b" else out
-                for name, out in outputs.items()}  # decisions have no differences
+                for name, out in copies.items()}  # decisions have no differences
 
     def along(self, line: Line, t: Array) -> dict[str, Array]:
         """The outputs (m, size) by name at steps t (m,) along a line."""
@@ -110,17 +111,14 @@ class Evaluator:
         for name, a in self.inputs.items():
             if a.dtype.kind == "c":
                 raise ValueError(f"inputs: expected {name!r} of a real dtype, got {a.dtype}")
-        outputs = self._run({name: a.copy() for name, a in self.inputs.items()})
+        outputs = self({})
+        self.evaluations = 0
         for name, a in outputs.items():
             if a.dtype.kind not in "fiub":
                 raise ValueError(f"f: expected output {name!r} of a real dtype, got {a.dtype}")
         return outputs
 
-    def _run(self, inputs: dict[str, Array]) -> dict[str, Array]:
-        """The outputs. All are copied: f may reuse its buffers."""
-        return {name: np.array(out) for name, out in self.f(inputs).items()}
-
-    def _run_complex(self, inputs: dict[str, Array]) -> dict[str, Array]:
+    def _run_complex(self, inputs: dict[str, Array]) -> Mapping[str, Any]:
         """The outputs for complex inputs. Raises NotAnalytic if an imaginary part is dropped, or if
         f fails."""
         if self._namespaces is UNKNOWN:
@@ -128,7 +126,7 @@ class Evaluator:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
-                return (self._run(inputs) if self._namespaces is None
+                return (self.f(inputs) if self._namespaces is None
                         else continue_run(self.f, inputs, self._namespaces))
         except (NotAnalytic, MemoryError):
             raise

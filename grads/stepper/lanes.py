@@ -23,7 +23,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from grads.check.continuation.namespace import Namespace, substituted
+from grads.check.continuation.namespace import Namespace, replaced
 
 Array = NDArray[Any]
 BLAS = 4096  # multiplications per lane above which copying for BLAS is faster
@@ -392,7 +392,7 @@ def making_lanes(namespaces: list[Namespace], P: int, kind: Callable[[Array], Ar
         "full_like")} | {"array": of_array(np.array), "asarray": of_array(np.asarray)}
     numpy = types.ModuleType(np.__name__)
     vars(numpy).update(vars(np) | functions)
-    with substituted(namespaces, {id(np): (np, numpy)} | {
+    with replaced(namespaces, {id(np): (np, numpy)} | {
             id(getattr(np, name)): (getattr(np, name), function)
             for name, function in functions.items()}):
         yield

@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -154,16 +154,14 @@ def _replacements(scipy_is_there: bool) -> Replacements:
     return known
 
 
-def replaced(namespaces: list[Namespace]) -> AbstractContextManager[None]:
-    """Context: replace NumPy, `math`, SciPy and vectorized functions in these namespaces."""
-    return substituted(namespaces, _replacements("scipy.special" in sys.modules) | {
-        id(f): (f, _vectorized(f.pyfunc)) for space in namespaces
-        for f in space.values() if isinstance(f, np.vectorize)})
-
-
 @contextmanager
-def substituted(namespaces: list[Namespace], others: Replacements) -> Iterator[None]:
-    """Context: replace the objects in `others` in these namespaces."""
+def replaced(namespaces: list[Namespace], others: Replacements | None = None) -> Iterator[None]:
+    """Context: replace the objects in `others` in these namespaces; by default NumPy, `math`, SciPy
+    and vectorized functions."""
+    if others is None:
+        others = _replacements("scipy.special" in sys.modules) | {
+            id(f): (f, _vectorized(f.pyfunc)) for space in namespaces
+            for f in space.values() if isinstance(f, np.vectorize)}
     before = [(space, name, value) for space in namespaces for name, value in space.items()
               if id(value) in others]
     try:
@@ -219,13 +217,8 @@ def is_users_module(name: str) -> bool:
     """Whether a module belongs neither to a library nor to this project."""
     top = name.partition(".")[0]
     file = getattr(sys.modules.get(top), "__file__", None) or ""
-    return top not in OURS | sys.stdlib_module_names and not is_library(file)
-
-
-@functools.cache
-def is_library(file: str) -> bool:
-    """Whether a file belongs to Python or to an installed package, in any environment."""
-    return file.startswith(_LIBRARIES) or bool(INSTALLED & set(file.split(os.sep)))
+    installed = file.startswith(_LIBRARIES) or INSTALLED & set(file.split(os.sep))
+    return top not in OURS | sys.stdlib_module_names and not installed
 
 
 # --- a run --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import types
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from grads.check import check_gradients, check_pair
 from grads.check.continuation import Continued, continue_run, namespaces_of
-from grads.check.continuation.namespace import is_library
+from grads.check.continuation.namespace import is_users_module
 from grads.check.differentiate import at_entries
 from grads.check.evaluate import Evaluator
 from grads.derivations.calculus import softmax
@@ -403,8 +404,11 @@ def test_ties_are_decided_as_real_numbers_are():
     ("/usr/lib/python3/dist-packages/numpy/linalg/__init__.py", True),
     (np.__file__, True), ("/home/me/layers.py", False),
 ])
-def test_installed_packages_are_libraries_in_whichever_environment(file, expected):
-    assert is_library(file) is expected
+def test_installed_packages_are_libraries_in_whichever_environment(file, expected, monkeypatch):
+    module = types.ModuleType("somebodys")
+    module.__file__ = file
+    monkeypatch.setitem(sys.modules, "somebodys", module)
+    assert is_users_module("somebodys.layers") is not expected
 
 
 def test_a_complex_step_that_a_fourier_transform_loses_is_not_used():

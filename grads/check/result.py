@@ -158,7 +158,8 @@ class Result:
         said: dict[str, dict[str, str]] = {}
         for row in self.rows:
             where = f"{row.name} at {row.place}" if row.status in BAD else row.name
-            quiet = row.status in ("ok", "unfinished")
+            quiet = row.status in ("ok", "unfinished") or any(
+                row.name in places for places in said.values())
             for hint in row.hints or (() if quiet else (VERDICTS[row.status],)):
                 hint = hint.removeprefix(f"{row.place}: ") if row.status in BAD else hint
                 said.setdefault(hint, {}).setdefault(row.name, where)

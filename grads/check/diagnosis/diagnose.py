@@ -64,6 +64,7 @@ def _from_code(evidence: Evidence, probe: Probe | None) -> list[str]:
                 probe.mended = {}
                 probe.mended = Edits(probe, evidence).phrases
             phrase = probe.mended.get(evidence.name) or path(probe, evidence)
+            probe.mended |= {evidence.name: phrase} if phrase else {}
     except Exception:  # the code cannot be run in another form
         phrase = None
     return [phrase] if phrase else []

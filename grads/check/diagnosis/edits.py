@@ -11,20 +11,29 @@ import ast
 import copy
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import chain
 from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.check.case import dense
-from grads.check.diagnosis.elsewhere import Probe, right_beside
+from grads.check.analytic import dense
+from grads.check.diagnosis.elsewhere import Probe, right_beside, right_elsewhere
 from grads.check.diagnosis.evidence import Array, Evidence
-from grads.check.diagnosis.instrument import Hooked, Site, called, exchanged, sources_of
-from grads.check.diagnosis.statements import changed_statements
+from grads.check.diagnosis.instrument import (
+    Hook,
+    Hooked,
+    bounded_strides,
+    called,
+    exchanged,
+    sources_of,
+)
+from grads.check.diagnosis.statements import changed_statements, implied, literals, unused
 
 SECONDS = 1.5  # of CPU
+OFTEN = 20  # candidates, or changed values, between two looks at the clock, which is slow
 LONG = 70  # characters of an expression that is used elsewhere
 UNSURE = 1e-4  # largest relative error of a gradient that is right now, and
 SURE = 1e-7  # of the other gradients
@@ -33,36 +42,41 @@ GROWN = 100  # times as many entries as before: a change in a loop makes the val
 
 # what is tried in place of a value {} of floats, integers, flags, or of a range
 ALONE = {
-    "i": ("{} + 1", "{} - 1", "-{}", "np.argsort({}, -1)", "{}[::-1]"),
+    "f": ("-{}", "2 * {}", "{} / 2", "{}.T", "np.swapaxes({}, -1, -2)", "{} + {}.T",
+          "({} + {}.T) / 2", "3 * {}", "1 / {}", "1 - {}", "1 + {}", "{} ** 2", "np.sqrt({})",
+          "np.ones_like({})", "np.zeros_like({})", "{}[::-1]", "{}[..., ::-1]", "np.tril({})",
+          "np.triu({})", "np.conj({})", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",
+          "np.roll({}, 1, 0)", "np.roll({}, -1, 0)", "np.roll({}, 2, 0)", "np.roll({}, -2, 0)",
+          "np.exp({})", "np.log({})", "np.cumsum({}[::-1], 0)[::-1]", "{}[:, None]"),
+    "i": ("{} - 1", "{} + 1", "-{}", "np.argsort({}, -1)", "{}[::-1]"),
     "r": ("{}[::-1]",),
     "b": ("~{}", "np.ones_like({})"),
-    "f": ("-{}", "np.swapaxes({}, -1, -2)", "{} + np.swapaxes({}, -1, -2)",
-          "({} + np.swapaxes({}, -1, -2)) / 2", "1 / {}", "1 - {}", "1 + {}", "{} ** 2",
-          "np.sqrt({})", "np.ones_like({})", "np.zeros_like({})", "{}[::-1]", "{}[..., ::-1]",
-          "np.tril({})", "np.triu({})", "np.conj({})", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",
-          "np.roll({}, 1, 0)", "np.roll({}, -1, 0)", "np.roll({}, 2, 0)", "np.roll({}, -2, 0)",
-          "np.exp({})", "np.log({})",
-          "np.cumsum({}[::-1], 0)[::-1]", "{}[:, None]"),
 }
 # the same with a number # of the function, and then with another value #
 SCALED = ("{} * #", "{} / #")
-FACTORS = ("2 * {}", "{} / 2", "{} / len({})", "{} * len({})", "3 * {}")
-WITH = ("{} * #", "#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #", "#", "{} * #[:, None]",
-        "{} + #", "{} / #", "{} - #", "{} * (# > 0)", "{} - # * {}.sum(axis=-1, keepdims=True)",
-        "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)", "{} * (1 + #)", "1 - # ** 2",
-        "# * (1 - #)", "1.0 * (# > 0)", "{} * np.cos(#)", "{} * np.log(#)",
-        "# * ({} - (# * {}).sum(axis=-1, keepdims=True))")
+FACTORS = ("{} / len({})", "{} * len({})")
+SIMPLE = ("#", "{} * #", "{} + #", "{} / #", "{} - #", "#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #")
+WITH = ("{} * #[:, None]", "{} * (# > 0)", "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)",
+        "{} * (1 + #)", "1 - # ** 2", "# * (1 - #)", "1.0 * (# > 0)", "{} * np.exp(#)",
+        "{} / (1 + np.exp(-#))", "{} * np.cos(#)", "{} * np.log(#)",
+        "{} - # * {}.sum(axis=-1, keepdims=True)",
+        "{} - np.exp(#) * {}.sum(axis=-1, keepdims=True)",
+        "# * ({} - (# * {}).sum(axis=-1, keepdims=True))",
+        "{} - {}.mean(axis=0) - # * ({} * #).mean(axis=0)")
 INDEXED = ("{} - np.eye({}.shape[-1])[#]", "{}[#]", "{}[np.argsort(#)]",
            "np.take_along_axis({}, #, -1)", "np.take_along_axis({}, np.argsort(#, -1), -1)")
+ORDINALS = ("first", "second", "third", *(f"{k}th" for k in range(4, 100)))
+BESIDE = 2  # lines between an expression and the values that are tried before all others
 
 Arrays = Mapping[str, Array]
 
 
 class Seen(NamedTuple):
-    """The last value of an expression, and the variables there."""
+    """The last value of an expression that is not zero, and the variables there."""
 
     value: Any
     spaces: tuple[dict[str, Any], dict[str, Any]]
+    varies: bool  # whether it had several values
 
 
 @cache
@@ -91,16 +105,23 @@ def kind(value: Any) -> str:
     return letter if letter in "fib" else "f" if letter == "c" else ""
 
 
+def literal(node: ast.expr) -> bool:
+    """Whether an expression is a number, as 2 or -0.1."""
+    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
+
+
 class Edits:
     """The search for changes in the functions that a backward calls.
 
     Attributes: phrases, by name of a tensor, on the change that makes its gradient right; hooked,
-    the functions; seen, the values of their expressions by number.
+    the functions; forwards, those that the forward calls; seen, the values of their expressions by
+    number.
     """
 
     def __init__(self, probe: Probe, evidence: Evidence) -> None:
         self.probe, self.evidence, self.case = probe, evidence, probe.case
         self.phrases: dict[str, str] = {}
+        self.ranks: dict[str, int] = {}
         self.seen: dict[int, Seen] = {}
         self.stop = time.process_time() + SECONDS
         self.kept: Any = None  # the forward's cache, if the backward can be run on it repeatedly
@@ -114,6 +135,7 @@ class Edits:
             self.kept = None
             codes = called(self.gradients)
         self.hooked = Hooked(sources_of(codes))
+        self.forwards = sources_of(called(lambda: self.case.forward(self.inputs())))
         pair = evidence.pair
         largest = np.abs(pair.numeric[pair.known]).max(initial=0.0)
         self.limits: dict[str, tuple[Array, Any]] = {
@@ -125,7 +147,7 @@ class Edits:
         if self.hooked.sources:
             with self.hooked.hook(self.record):
                 self.gradients()
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), bounded_strides():
                 self.search()
 
     def inputs(self) -> dict[str, Array]:
@@ -140,7 +162,8 @@ class Edits:
             outputs, kept = self.case.forward(self.inputs())
             if not same(outputs, self.probe.evaluate.outputs):
                 return {}
-        return {key: np.array(dense(a)) for key, a in self.case.vjp(d, kept).items()}
+        return {key: np.array(dense(a, key, self.probe.evaluate.inputs))
+                for key, a in self.case.vjp(d, kept).items()}
 
     def is_right(self, name: str, gradients: Arrays) -> bool:
         """Whether a gradient is right where it is known."""
@@ -150,17 +173,27 @@ class Edits:
             (np.abs(gradient - numeric) <= limit)[known].all())
 
     def record(self, number: int, value: Any) -> Any:
-        """A hook that keeps the last value of each expression: at first, sums are zero."""
+        """A hook that keeps the last value of each expression that is not zero."""
         if kind(value):
-            frame = sys._getframe(1)
-            self.seen[number] = Seen(copy.copy(value), (frame.f_globals, dict(frame.f_locals)))
+            before = self.seen.get(number)
+            varies = before is not None and (
+                before.varies or not np.array_equal(before.value, value))
+            if before is None or np.any(value) or not np.any(before.value):
+                frame = sys._getframe(1)
+                space = frame.f_globals, dict(frame.f_locals)
+                self.seen[number] = Seen(copy.copy(value), space, varies)
         return value
 
-    def works(self, phrase: str) -> bool:
-        """Note for which gradients a change works; whether it works for all."""
+    def works(self, said: Callable[[], str]) -> bool:
+        """Note for which gradients a change works; whether it works for all.
+
+        A change that works for some is noted with the gradients that it changes and leaves wrong.
+        Arguments: said, which returns the phrase on the change.
+        """
         try:
             made = self.gradients()
-            if any(not self.is_right(name, made) for name in self.limits if name not in self.wrong):
+            if not made or not all(self.is_right(name, made) for name in self.limits
+                                   if name not in self.wrong):
                 return False
             mended = [name for name in self.wrong if self.is_right(name, made)
                       and self.confirmed(name)]
@@ -169,15 +202,21 @@ class Edits:
                 return False  # the change is one of the forward
         except Exception:
             return False
-        every = mended == self.wrong
+        if not mended:
+            return False
+        left = [name for name in self.wrong if name not in mended and not np.array_equal(
+            made[name], self.original[name], equal_nan=True)]
+        phrase = said() + f", which leaves {', '.join(left)} wrong" * bool(left)
         for name in mended:
-            if every or name not in self.phrases:
-                self.phrases[name] = phrase
-        return every
+            if len(mended) - len(left) > self.ranks.get(name, -len(self.wrong)):
+                self.ranks[name], self.phrases[name] = len(mended) - len(left), phrase
+        return mended == self.wrong
 
     def confirmed(self, name: str) -> bool:
         """Whether a gradient is right at other inputs, too."""
-        return right_beside(self.probe, self.evidence.upstream, name)
+        upstream = self.evidence.upstream
+        return right_beside(self.probe, upstream, name) and right_elsewhere(
+            self.probe, upstream, name)
 
     def influential(self) -> list[int]:
         """The expressions that may change a wrong gradient, and no right gradient or output."""
@@ -205,7 +244,16 @@ class Edits:
 
     def search(self) -> None:
         """Try all changes until one of them makes all gradients right, or the time is over."""
-        for source, phrase in changed_statements(self.hooked.sources):
+        numbers = self.influential()
+        names = {name for source in self.hooked.sources for name in unused(source.tree)}
+        values = self.values()
+        numbers.sort(key=lambda number: len(self.hooked.sites[number].text))
+        sites, tried = [(number,) for number in numbers], set[Any]()
+        if self.in_place(chain(
+                self.other_numbers(sites), self.with_values(
+                    sites, {text: values[text] for text in names & values.keys()}, SIMPLE)), tried):
+            return
+        for source, phrase in changed_statements(self.hooked.sources, self.forwards):
             if time.process_time() > self.stop:
                 return
             try:
@@ -213,54 +261,108 @@ class Edits:
             except (SyntaxError, ValueError, StopIteration):
                 continue
             with exchanged([(source.function, code)], None):
-                if self.works(phrase):
+                if self.works(partial(str, phrase)):
                     return
-        tried: set[Any] = set()
-        for number, text in self.candidates(self.influential()):
-            if time.process_time() > self.stop:
-                return
-            seen = self.seen[number]
+        self.in_place(self.candidates(numbers, values), tried)
+
+    def in_place(self, candidates: Iterator[tuple[tuple[int, ...], str]], tried: set[Any]) -> bool:
+        """Try candidates in place of expressions; whether one makes all gradients right."""
+        for count, (numbers, text) in enumerate(candidates):
+            if count % OFTEN == 0 and time.process_time() > self.stop:
+                return True
+            seen, site = self.seen[numbers[0]], self.hooked.sites[numbers[0]]
             try:
                 value = _evaluated(text, seen.value, *seen.spaces)
             except Exception:
                 continue
-            shape = np.shape(seen.value)
-            if kind(value) != kind(seen.value) or np.shape(value) not in (shape, (*shape, 1)):
+            shape, letter = np.shape(seen.value), kind(seen.value)
+            fits = kind(value) == letter and (
+                np.shape(value) in (shape, (*shape, 1)) or (letter in "fi" and not shape)
+                or (VALUE not in text and np.ndim(value) == len(shape)))
+            if not (fits or (kind(value) and literal(site.node))):
                 continue
-            key = number, repr(value) if isinstance(value, range) else np.asarray(value).tobytes()
+            index = letter == "i" and seen.varies  # only its last value is known
+            key = numbers, text if index or letter == "r" else np.asarray(value).tobytes()
             if key in tried or np.array_equal(value, seen.value):
                 continue
             tried.add(key)
 
-            def change(k: int, value: Any, number: int = number, text: str = text,
-                       largest: int = GROWN * max(1, np.size(seen.value))) -> Any:
-                if k != number:
-                    return value
-                if np.size(value) > largest or time.process_time() > self.stop:
-                    raise RuntimeError("an array grows in a loop, or the time is over")
-                frame = sys._getframe(1)
-                return _evaluated(text, value, frame.f_globals, frame.f_locals)
+            with self.hooked.hook(self.change(numbers, text, GROWN * max(1, np.size(seen.value)))):
+                if self.works(partial(self.said, numbers, text, value)):
+                    return True
+        return False
 
-            with self.hooked.hook(change):
-                if self.works(self.said(self.hooked.sites[number], text)):
-                    return
+    def change(self, numbers: tuple[int, ...], text: str, largest: int) -> Hook:
+        """A hook that puts a candidate in place of some expressions. It fails if a value has more
+        entries than the largest, or the time is over."""
+        changes = 0
 
-    def candidates(self, numbers: list[int]) -> Iterator[tuple[int, str]]:
-        """Expressions, and what is tried in their place: at first what needs no other value."""
-        letters = {number: kind(self.seen[number].value) for number in numbers}
-        values = self.values()
-        scalars = [text for text, value in values.items() if np.ndim(value) == 0]
-        integers = [text for text, value in values.items() if kind(value) == "i"]
-        yield from ((number, form.replace("{}", VALUE)) for alike, forms in ALONE.items()
-                    for number, letter in letters.items() if letter == alike for form in forms)
-        floats = [number for number, letter in letters.items() if letter == "f"]
-        by_scalar = [((form,), [other]) for other in scalars for form in SCALED]
-        for forms, others in (*by_scalar, (FACTORS, [""]), (WITH, [*values]), (INDEXED, integers)):
+        def hook(number: int, value: Any) -> Any:
+            nonlocal changes
+            if number not in numbers:
+                return value
+            changes += 1
+            late = changes % OFTEN == 0 and time.process_time() > self.stop
+            if late or np.size(value) > largest:
+                raise RuntimeError("an array grows in a loop, or the time is over")
+            frame = sys._getframe(1)
+            return _evaluated(text, value, frame.f_globals, frame.f_locals)
+
+        return hook
+
+    def candidates(
+        self, numbers: list[int], values: Arrays
+    ) -> Iterator[tuple[tuple[int, ...], str]]:
+        """Expressions, and what is tried in their place: at first what needs no other value.
+
+        The same expression, several times in a line, is changed everywhere in it, too.
+        """
+        alike: dict[Any, list[int]] = {}
+        for number in numbers:
+            at = self.hooked.sites[number]
+            alike.setdefault((at.function, at.line, at.text), []).append(number)
+        sites: list[tuple[int, ...]] = [(number,) for number in numbers]
+        sites += [tuple(same_text) for same_text in alike.values() if len(same_text) > 1]
+        letters = {site: kind(self.seen[site[0]].value) for site in sites}
+        scalars = {text: value for text, value in values.items() if np.ndim(value) == 0}
+        indices = [site for site in sites if letters[site] == "i"]
+        integers = {text: value for text, value in values.items() if kind(value) == "i"}
+        yield from self.with_values(
+            [site for site in indices if not self.seen[site[0]].varies], scalars, ("#",))
+        yield from ((site, form.replace("{}", VALUE)) for alike_kind, forms in ALONE.items()
+                    for form in forms for site, letter in letters.items() if letter == alike_kind)
+        yield from self.with_values(indices, integers, ("#",))
+        yield from self.with_values(sites, scalars, SCALED)
+        floats = [site for site, letter in letters.items() if letter == "f"]
+        yield from ((site, form.replace("{}", VALUE)) for form in FACTORS for site in floats)
+        yield from self.with_values(sites, values, SIMPLE)
+        yield from self.with_values(sites, values, WITH)
+        yield from self.with_values(floats, integers, INDEXED)
+
+    def other_numbers(
+        self, sites: Sequence[tuple[int, ...]]
+    ) -> Iterator[tuple[tuple[int, ...], str]]:
+        """The numbers in the backward, twice and half of them, and the forward's numbers."""
+        known = [*map(repr, literals(self.forwards)), f"2 * {VALUE}", f"{VALUE} / 2"]
+        yield from ((site, text) for site in sites for text in known
+                    if literal(self.hooked.sites[site[0]].node))
+
+    def with_values(
+        self, sites: Sequence[tuple[int, ...]], values: Arrays, forms: Sequence[str]
+    ) -> Iterator[tuple[tuple[int, ...], str]]:
+        """Expressions, and what is tried in their place with another value: at first the values of
+        the lines beside them."""
+        lines: dict[str, set[int]] = {}
+        for at in self.hooked.sites:
+            lines.setdefault(at.text, set()).add(at.line)
+        for close in (True, False):
             for form in forms:
-                for number in floats if form != "#" else letters:
-                    for other in others:
-                        if form != "#" or kind(values[other]) == letters[number]:
-                            yield number, form.replace("{}", VALUE).replace("#", other)
+                for site in sites:
+                    line = self.hooked.sites[site[0]].line
+                    for text in values:
+                        used = lines.get(text.strip("()"), ())
+                        if any(abs(line - k) <= BESIDE for k in used) == close:
+                            yield site, form.replace("{}", VALUE).replace("#", text)
 
     def values(self) -> dict[str, Any]:
         """The values of all variables and short expressions, by their text, the shortest first."""
@@ -270,8 +372,12 @@ class Edits:
             spaces = seen.spaces
             if not isinstance(self.hooked.sites[number].node, ast.Constant):
                 values[self.hooked.sites[number].text] = seen.value
-            values |= {name: value for name, value in spaces[1].items() if kind(value)}
-        for text in self.texts - values.keys():
+            values |= {name: value for name, value in spaces[1].items()
+                       if kind(value) and name != "_"}
+        totals = {f"{text}.sum({axis})" for text, value in values.items()
+                  if kind(value) == "b" and np.ndim(value) and text.isidentifier()
+                  for axis in ("", "-1, keepdims=True")}
+        for text in (self.texts | totals) - values.keys():
             try:
                 values[text] = _evaluated(text, None, *spaces)
             except Exception:  # of variables of another function
@@ -282,18 +388,25 @@ class Edits:
 
     @property
     def texts(self) -> set[str]:
-        """The variables in the functions that the forward calls."""
-        codes = called(lambda: self.case.forward(self.inputs()))
-        return {ast.unparse(node) for source in sources_of(codes) for node in ast.walk(source.tree)
-                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))}
+        """The variables in the functions that the forward calls, and what its lines imply."""
+        texts = {ast.unparse(node) for source in self.forwards for node in ast.walk(source.tree)
+                 if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))}
+        return texts | implied([*self.forwards, *self.hooked.sources])
 
-    def said(self, site: Site, text: str) -> str:
-        """The phrase on a change."""
+    def said(self, numbers: tuple[int, ...], text: str, value: Any) -> str:
+        """The phrase on a change to a value."""
+        site, seen = self.hooked.sites[numbers[0]], self.seen[numbers[0]]
         old = site.text
         inner = old if isinstance(site.node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript,
                                               ast.Constant)) else f"({old})"
-        new = {f"np.zeros_like({VALUE})": "0", f"np.ones_like({VALUE})": "1"}.get(
-            text, ast.unparse(ast.parse(text.replace(VALUE, inner), mode="eval")))
-        if isinstance(site.node, ast.Constant) and text.endswith((" + 1", " - 1")):
+        new = ast.unparse(ast.parse(text.replace(VALUE, inner), mode="eval")).replace(".T.T", "")
+        constant = literal(site.node)
+        if constant and text.replace(VALUE, "") in ("2 * ", "3 * ", " / 2", " + 1", " - 1", "-"):
             new = str(eval(new))
-        return f"is right with `{new}` in place of `{old}` in line {site.line}"
+        size = kind(value) == "i" and np.ndim(value) == 0 and not seen.varies and not constant
+        columns = sorted({other.node.col_offset for other in self.hooked.sites
+                          if (other.line, other.text) == (site.line, old)})
+        which = "every " if len(numbers) > 1 else "" if len(columns) < 2 else (
+            f"the {ORDINALS[columns.index(site.node.col_offset)]} ")
+        return (f"is right with `{new}` in place of {which}`{old}` in line {site.line}"
+                + f", or with anything else that is {value}" * (size and text.isidentifier()))

@@ -50,15 +50,38 @@ def right_beside(probe: Probe, upstream: Arrays, name: str, everywhere: bool = F
     for _ in range(POINTS):
         inputs = {key: a + NEAR * np.maximum(everywhere, np.abs(a)) * rng.normal(size=a.shape)
                   if a.dtype.kind == "f" else a for key, a in probe.evaluate.inputs.items()}
-        v = rng.normal(size=inputs[name].shape)
-        slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
-        slope = float(slopes[1].value.sum()) if slopes else 0.0
-        if everywhere and not slope:
+        right = _right_at(probe, upstream, name, inputs, rng, everywhere)
+        if not right and (everywhere or right is not None):
             return False
-        if slopes:
-            terms, numeric = slopes
-            size = max(float(np.abs(terms).sum()), abs(slope))
-            error = min(10 * float(numeric.error.sum()), UNSURE * size)
-            if not abs(float(terms.sum()) - slope) <= CLOSE * size + error:
-                return False
     return True
+
+
+def right_elsewhere(probe: Probe, upstream: Arrays, name: str) -> bool:
+    """Whether a gradient is right at inputs of other sizes with other upstream gradients, as far as
+    the function takes them."""
+    rng = np.random.default_rng(3)
+    for _ in range(POINTS):
+        inputs = {key: a * np.exp(rng.normal(size=a.shape) / 2) if a.dtype.kind == "f" else a
+                  for key, a in probe.evaluate.inputs.items()}
+        d = upstream if probe.case.cacheless else {
+            key: rng.normal(size=np.shape(a)) for key, a in upstream.items()}
+        if _right_at(probe, d, name, inputs, rng) is False:
+            return False
+    return True
+
+
+def _right_at(
+    probe: Probe, upstream: Arrays, name: str, inputs: Arrays, rng: np.random.Generator,
+    sloping: bool = False,
+) -> bool | None:
+    """Whether a gradient is right along a random direction at some inputs; None if the function has
+    no slope there, or the slope zero if it should be `sloping`."""
+    v = rng.normal(size=inputs[name].shape)
+    slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
+    slope = float(slopes[1].value.sum()) if slopes else 0.0
+    if not slopes or not np.isfinite(slope) or (sloping and not slope):
+        return None
+    terms, numeric = slopes
+    size = max(float(np.abs(terms).sum()), abs(slope))
+    error = min(10 * float(numeric.error.sum()), UNSURE * size)
+    return bool(abs(float(terms.sum()) - slope) <= CLOSE * size + error)

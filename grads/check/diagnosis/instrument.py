@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from grads.check.continuation.namespace import is_users_module
 
 HOOK = "_gradient_check_hook_"
@@ -34,11 +36,7 @@ class Site(NamedTuple):
     function: Any
     node: ast.expr
     root: int  # the number of the largest expression around it
-
-    @property
-    def text(self) -> str:
-        """The expression as source."""
-        return ast.unparse(self.node)
+    text: str  # its source
 
     @property
     def line(self) -> int:
@@ -57,6 +55,8 @@ class Source(NamedTuple):
         code = self.function.__code__
         outer = ast.parse(f"def outer({', '.join(code.co_freevars)}):\n    pass").body[0]
         assert isinstance(outer, ast.FunctionDef)
+        tree = copy.copy(tree)
+        tree.name = "inner"  # a function that calls itself means the global or outer variable
         outer.body = [tree]
         module = ast.fix_missing_locations(ast.Module([outer], []))
         with warnings.catch_warnings(action="ignore"):
@@ -77,6 +77,9 @@ class _Hooks(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, (ast.JoinedStr, ast.arguments, ast.Lambda)):
             return node
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            node.slice = self.visit(node.slice)
+            return node
         if not isinstance(node, ast.expr) or isinstance(node, (
                 ast.Tuple, ast.List, ast.Starred, ast.Slice, ast.Dict)) or not isinstance(
                     getattr(node, "ctx", ast.Load()), ast.Load):
@@ -84,7 +87,8 @@ class _Hooks(ast.NodeTransformer):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == LOOP:
             return node
         number, root = len(self.sites), self.root
-        self.sites.append(Site(self.function, node, number if root < 0 else root))
+        self.sites.append(Site(
+            self.function, node, number if root < 0 else root, ast.unparse(node)))
         self.root = number if root < 0 else root
         changed: Any = copy.deepcopy(node)
         if isinstance(changed, ast.Call):  # not the function that is called, but its object
@@ -92,7 +96,8 @@ class _Hooks(ast.NodeTransformer):
                 changed.func.value = self.visit(changed.func.value)
             changed.args = [self.visit(a) for a in changed.args]
             changed.keywords = [self.visit(a) for a in changed.keywords]
-        elif not isinstance(changed, ast.Attribute) or not isinstance(changed.value, ast.Name):
+        elif not isinstance(changed, ast.Attribute) or not isinstance(changed.value, ast.Name) or (
+                changed.attr == "T"):
             changed = self.generic_visit(changed)
         self.root = root
         return ast.Call(ast.Name(HOOK, ast.Load()), [ast.Constant(number), changed], [])
@@ -178,6 +183,33 @@ class Hooked:
         with exchanged([(source.function, code) for source, code in zip(
                 self.sources, self.codes, strict=True)], hook):
             yield
+
+
+@contextmanager
+def bounded_strides() -> Iterator[None]:
+    """Context: `as_strided` fails if a view would leave the memory of its array. With changed
+    arguments, reading such a view may end the process."""
+    space = np.lib.stride_tricks.as_strided.__globals__
+    interface_of = space["DummyArray"]
+
+    def bounded(interface: dict[str, Any], base: Any = None) -> Any:
+        owner = base
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        shape, strides, (start, _) = (interface[key] for key in ("shape", "strides", "data"))
+        steps = strides or [base.itemsize * int(np.prod(shape[k + 1:])) for k in range(len(shape))]
+        reach = [(n - 1) * step for n, step in zip(shape, steps, strict=True)]
+        first, last = np.lib.array_utils.byte_bounds(owner)
+        if start + sum(min(step, 0) for step in reach) < first or (
+                start + sum(max(step, 0) for step in reach) + base.itemsize > last):
+            raise ValueError("as_strided: a view that leaves the memory of its array")
+        return interface_of(interface, base)
+
+    space["DummyArray"] = bounded
+    try:
+        yield
+    finally:
+        space["DummyArray"] = interface_of
 
 
 @contextmanager

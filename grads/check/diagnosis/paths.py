@@ -64,7 +64,8 @@ def path(probe: Probe, evidence: Evidence) -> str | None:
         multiple = None if isinstance(site.node, ast.Constant) else _multiple(
             probe, evidence, hooked, number, samples)
         if multiple is not None:
-            other = len(SAID) + (multiple < 0), f"has {multiple:.6g} times what comes through {{}}"
+            other = len(SAID) + (multiple < 0), (
+                f"is wrong only in what comes through {{}}: it has {multiple:.6g} times that")
             rank, said = next(((k, said) for k, (value, said) in enumerate(SAID)
                                if abs(multiple - value) < ALIKE), other)
             phrases.setdefault(rank, said.format(f"`{site.text}` in line {site.line}"))

@@ -13,21 +13,68 @@ from grads.check.diagnosis.instrument import LOOP, Source
 
 OTHERS = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "sin": "cos", "cos": "sin",
           "argmax": "argmin", "argmin": "argmax", "tril": "triu", "triu": "tril"}
+IMPLIED = {  # by function: its derivative, or where it is not zero, and the number of arguments
+    "clip": ("({0} > {1}) & ({0} < {2})", 3), "maximum": ("{0} > {1}", 2),
+    "minimum": ("{0} < {1}", 2), "abs": ("np.sign({0})", 1)}
 
 
-def changed_statements(sources: Sequence[Source]) -> Iterator[tuple[Source, str]]:
-    """Functions with one changed statement, and the phrase on it."""
+def changed_statements(
+    sources: Sequence[Source], forwards: Sequence[Source]
+) -> Iterator[tuple[Source, str]]:
+    """Functions with one changed statement, and the phrase on it. Arguments: forwards, the
+    functions whose statements may be missing or changed in `sources`."""
     for source in sources:
+        others = [other for other in forwards if other.function is not source.function]
+        calls = {node.func.id for other in [*others, source] for node in ast.walk(other.tree)
+                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)} - {LOOP}
+        arguments = [node.arg for node in ast.walk(source.tree.args) if isinstance(node, ast.arg)]
+        changes: Any = (
+            *CHANGES, *(partial(_other_function, name) for name in sorted(calls)),
+            *(partial(_as_there, there) for other in others for there in ast.walk(other.tree)
+              if isinstance(there, (ast.Assign, ast.AugAssign))))
         for parent in list(ast.walk(source.tree)):
             for field, value in ast.iter_fields(parent):
                 for k, node in enumerate(value if isinstance(value, list) else [value]):
-                    for change in CHANGES if isinstance(node, ast.AST) else ():
+                    for change in changes if isinstance(node, ast.AST) else ():
                         if (new := change(node)) is None:
                             continue
+                        name = ast.unparse(new.target) if isinstance(new, ast.AugAssign) else ""
+                        if name in arguments:  # which stay as they are
+                            new = ast.Assign([new.target], ast.BinOp(
+                                ast.Name(name, ast.Load()), new.op, new.value))
                         ast.copy_location(new, node)
                         _put(parent, field, k, new)
                         yield source, _said_of(node, new)
                         _put(parent, field, k, node)
+
+
+def unused(tree: ast.FunctionDef) -> set[str]:
+    """The variables and arguments that a function does not read."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    known = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {
+        node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    return known - {node.id for node in names if isinstance(node.ctx, ast.Load)}
+
+
+def literals(sources: Sequence[Source]) -> list[float]:
+    """The numbers in functions, and zero."""
+    numbers = (node.value for source in sources for node in ast.walk(source.tree)
+               if isinstance(node, ast.Constant))
+    known = [number for number in numbers if isinstance(number, (int, float))]
+    return [*dict.fromkeys([0, *known])]
+
+
+def implied(sources: Sequence[Source]) -> set[str]:
+    """Expressions that are often forgotten: where a value is not clipped, the length of a slice."""
+    texts = set()
+    for node in (node for source in sources for node in ast.walk(source.tree)):
+        if isinstance(node, ast.Call) and not any(isinstance(a, ast.Starred) for a in node.args):
+            form, count = IMPLIED.get(getattr(node.func, "attr", ""), ("", 0))
+            if form and len(node.args) == count:
+                texts.add(form.format(*map(ast.unparse, node.args)))
+        elif isinstance(node, ast.Slice) and node.lower and node.upper:
+            texts.add(f"{ast.unparse(node.upper)} - ({ast.unparse(node.lower)})")
+    return texts
 
 
 def _put(parent: ast.AST, field: str, k: int, node: ast.AST) -> None:
@@ -49,12 +96,57 @@ def _said_of(node: Any, new: ast.AST) -> str:
 # --- the new node, or None ------------------------------------------------------------------------
 
 
+def _as_there(there: ast.Assign | ast.AugAssign, node: ast.AST) -> Any:
+    """Another function's x = y for x = z, or its x += y after x = z."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+        return None
+    target = there.target if isinstance(there, ast.AugAssign) else there.targets[0]
+    if ast.unparse(target) != node.targets[0].id or ast.dump(there) == ast.dump(node):
+        return None
+    name, value = node.targets[0].id, copy.deepcopy(there.value)
+    if isinstance(there, ast.AugAssign):
+        value = ast.BinOp(ast.Name(name, ast.Load()), there.op, value)
+    return ast.Assign(node.targets, _Replaced(name, node.value).visit(value))
+
+
+class _Replaced(ast.NodeTransformer):
+    """An expression with another expression in place of a variable."""
+
+    def __init__(self, name: str, value: ast.expr) -> None:
+        self.name, self.value = name, value
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """The value, if the name is that of the variable."""
+        return copy.deepcopy(self.value) if node.id == self.name else node
+
+
 def _accumulated(node: ast.AST) -> Any:
     """x += y for x = y."""
     if not isinstance(node, ast.Assign) or isinstance(node.targets[0], ast.Tuple):
         return None
     target: Any = node.targets[0]
     return ast.AugAssign(target, ast.Add(), node.value)
+
+
+def _added(node: ast.AST) -> Any:
+    """x["k"] = x.get("k", 0) + y for x["k"] = y."""
+    if not isinstance(node, ast.Assign) or not isinstance(
+            node.targets[0], ast.Subscript) or not isinstance(node.targets[0].slice, ast.Constant):
+        return None
+    x, k = ast.unparse(node.targets[0].value), ast.unparse(node.targets[0].slice)
+    before = ast.parse(f"{x}.get({k}, 0)", mode="eval").body
+    return ast.Assign(node.targets, ast.BinOp(before, ast.Add(), node.value))
+
+
+def _bare(node: ast.AST) -> Any:
+    """x for f(x), x.f() and x.T."""
+    if isinstance(node, ast.Attribute) and node.attr == "T" and isinstance(node.ctx, ast.Load):
+        return node.value
+    if not isinstance(node, ast.Call) or getattr(node.func, "id", "") == LOOP:
+        return None
+    if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) != "np":
+        return node.func.value
+    return node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None
 
 
 def _scaled(node: ast.AST) -> Any:
@@ -77,9 +169,13 @@ def _added_at(node: Any) -> Any:
     ufunc = ufuncs.get(type(getattr(node, "op", ast.Add())))
     if not isinstance(target, ast.Subscript) or ufunc is None:
         return None
-    call: Any = ast.parse(f"np.{ufunc}.at(x, np.s_[0], y)").body[0]
+    plain = not any(isinstance(part, ast.Slice) for part in ast.walk(target.slice))
+    call: Any = ast.parse(f"np.{ufunc}.at(x, {'0' if plain else 'np.s_[0]'}, y)").body[0]
     call.value.args[0] = copy.deepcopy(target.value)
-    call.value.args[1].slice = target.slice
+    if plain:
+        call.value.args[1] = target.slice
+    else:
+        call.value.args[1].slice = target.slice
     call.value.args[2] = node.value
     return call
 
@@ -97,6 +193,31 @@ def _swapped(node: ast.AST) -> Any:
     return None
 
 
+def _all_entries(form: str, node: ast.AST) -> Any:
+    """x.size, or x.sum(), for len(x) and x.shape[0]."""
+    x = None
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "len":
+        x = node.args[0]
+    elif isinstance(node, ast.Subscript) and getattr(node.value, "attr", "") == "shape":
+        x = getattr(node.value, "value", None)
+    return x and ast.parse(form.format(ast.unparse(x)), mode="eval").body
+
+
+def _operand(side: str, node: ast.AST) -> Any:
+    """x, or y, for x * y and x + y; x for x / y and x - y."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (
+            ast.Mult, ast.Add) if side == "right" else (ast.Mult, ast.Add, ast.Div, ast.Sub)):
+        return None
+    return getattr(node, side)
+
+
+def _other_function(name: str, node: ast.AST) -> Any:
+    """g(x) for f(x), if the functions call both."""
+    if not isinstance(node, ast.Call) or getattr(node.func, "id", name) == name:
+        return None
+    return ast.Call(ast.Name(name, ast.Load()), node.args, node.keywords)
+
+
 def _exchanged(i: int, j: int, node: Any) -> Any:
     """[..., y, ..., x, ...] for [..., x, ..., y, ...], of elements or arguments i and j."""
     field = "args" if isinstance(node, ast.Call) else "elts"
@@ -110,11 +231,15 @@ def _exchanged(i: int, j: int, node: Any) -> Any:
 
 
 def _summed(node: ast.AST) -> Any:
-    """x.sum(axis=0) for x[k]."""
-    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load) or isinstance(
-            node.slice, (ast.Slice, ast.Tuple)):
+    """x.sum(axis=0) for x[k], x.sum(axis=1) for x[:, k]."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
         return None
-    call: Any = ast.parse("x.sum(axis=0)", mode="eval").body
+    indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    chosen = [k for k, index in enumerate(indices) if not (
+        isinstance(index, ast.Slice) and ast.unparse(index) == ":")]
+    if len(chosen) != 1 or isinstance(indices[chosen[0]], ast.Slice):
+        return None
+    call: Any = ast.parse(f"x.sum(axis={chosen[0]})", mode="eval").body
     call.func.value = node.value
     return call
 
@@ -210,7 +335,9 @@ def _renamed(node: ast.AST) -> Any:
 
 
 CHANGES: tuple[Callable[[Any], Any], ...] = (
-    _left_out, _accumulated, _assigned, _scaled, _added_at, _swapped, _other_end, _renamed, _summed,
-    _scattered, _with_cross_terms, _from_the_end, _from_the_start, _other_axis, _outer, _repeated,
+    _left_out, _accumulated, _added, _assigned, _scaled, _added_at, _bare,
+    *(partial(_operand, side) for side in ("left", "right")), _swapped, _other_end,
+    _renamed, _summed, _scattered, _with_cross_terms, _from_the_end, _from_the_start, _other_axis,
+    _outer, _repeated, *(partial(_all_entries, form) for form in ("{}.size", "{}.sum()")),
     *(partial(_exchanged, i, j) for i, j in combinations(range(4), 2)),
 )

@@ -167,7 +167,7 @@ EDITS = [
      "`np.flip(np.cumsum(np.flip(d)))` in place of `np.cumsum(d)` in line 8"),
     (SOFTMAX, "dp = d[:, None] * w", "dp = d * w", "`d[:, None]` in place of `d` in line 10"),
     (SOFTMAX, "p * (dp - (p * dp).sum(axis=1, keepdims=True))", "dp.copy()",
-     "`p * (d[:, None] * w - (p * (d[:, None] * w)).sum(axis=-1, keepdims=True))` in place of"),
+     "`p * (dp - (p * dp).sum(axis=-1, keepdims=True))` in place of `dp` in line 11"),
     (SOFTMAX, "(d[:, None] * p).sum(axis=0)", "(d[:, None] * p)[-1]",
      "`(d[:, None] * p).sum(axis=0)` in place of `(d[:, None] * p)[-1]` in line 12"),
     (LEAKY, "da * w, da * x", "da * x, da * w",
@@ -188,7 +188,7 @@ EDITS = [
      "`np.outer(xs[t], dz)` in place of `np.outer(dz, xs[t])` in line 13"),
     (RNN, "dh = U @ dz", "dh = U.T @ dz", "in line 16"),
     (TABLE, "np.add.at(dtable, IDS, dz / temperature)", "dtable[IDS] += dz / temperature",
-     "`np.add.at(dtable, np.s_[IDS], dz / temperature)` in place of `dtable[IDS] += "),
+     "`np.add.at(dtable, IDS, dz / temperature)` in place of `dtable[IDS] += "),
     (TABLE, "sum() / temperature", "sum()", "/ temperature` in place of `"),
     (TABLE, "    dz[np.arange(4), TARGETS] -= 1\n", "", "np.eye(p"),
     (SORTED, "dx[order] = dy", "dx = dy[order]", "== order) @ dy` in place of `dy[order]`"),
@@ -209,7 +209,7 @@ PATHS = [
     (NORM, "return g * d / norm", "return 0.5 * g * d / norm",
      "has half of what comes through `v` in line 6"),
     (NORM, "/ norm - (d", "/ norm - 0.3 * (d",
-     "has 0.3 times what comes through `v * v` in line 5"),
+     "wrong only in what comes through `v * v` in line 5: it has 0.3 times that"),
 ]
 
 

@@ -150,7 +150,6 @@ def bucketed_batches(
 
     lengths: (N, 2) int, words of source and target. Returns arrays of positions (B,) int64.
     """
-    _check_batch_size(batch_size)
     order = rng.permutation(len(lengths))
     batches: list[np.ndarray] = []
     for start in range(0, len(order), pool_size * batch_size):
@@ -172,7 +171,6 @@ def ordered_batches(
     lengths: (N, 2) int, words of source and target; seed, of the shuffling. Returns arrays of
     positions (B,) int64.
     """
-    _check_batch_size(batch_size)
     order, batches = np.random.default_rng(seed).permutation(len(lengths)), list[np.ndarray]()
     for start in range(0, len(order), pool_size * batch_size):
         pool = order[start : start + pool_size * batch_size]
@@ -186,18 +184,12 @@ def sorted_batches(lengths: np.ndarray, batch_size: int) -> list[np.ndarray]:
 
     lengths: (N, 2) int, words of source and target. Returns arrays of positions (B,) int64.
     """
-    _check_batch_size(batch_size)
     return _cut(np.lexsort((lengths[:, 0], lengths[:, 1])), batch_size)
 
 
 def _cut(order: np.ndarray, batch_size: int) -> list[np.ndarray]:
     """Consecutive pieces of batch_size, the last one perhaps smaller."""
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
-
-
-def _check_batch_size(batch_size: int) -> None:
-    if batch_size < 1:
-        raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
 
 
 def lengths_of(pairs: Sequence[tuple[Sequence[Any], Sequence[Any]]]) -> np.ndarray:
@@ -219,7 +211,7 @@ class TextBatches:
     what the model reads.
     Batches are made on demand, so that a resumed run can go to any place in an epoch:
     `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.
-    Raises ValueError if there are no pairs, if a source sentence is empty, or for batch_size < 1.
+    There is at least one pair, and no source is empty.
     """
 
     def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool,
@@ -227,16 +219,10 @@ class TextBatches:
                  lengths: np.ndarray | None = None, budget: int | None = None,
                  seed: int | None = None,
                  finish: Callable[[Batch], Batch] | None = None) -> None:
-        _check_batch_size(batch_size)
-        if not pairs:
-            raise ValueError("pairs: expected at least one, got none")
         self.pairs, self.batch_size, self.reverse_source = pairs, batch_size, reverse_source
         self.pool_size, self.rare, self.budget, self.seed = pool_size, rare, budget, seed
         self.finish = finish
         self.lengths = lengths_of(pairs) if lengths is None else lengths  # (N, 2)
-        if not self.lengths[:, 0].all():
-            place = int(self.lengths[:, 0].argmin())
-            raise ValueError(f"pairs: expected no empty source, got one at position {place}")
 
     def __len__(self) -> int:
         """The number of batches in an epoch that is cut by sentences."""
@@ -283,14 +269,10 @@ def stream_batches(ids: Sequence[int] | np.ndarray, batch_size: int, length: int
 
     ids: (N,) the text. batch_size: streams. length: positions per batch. Returns the batches in
     order, made on demand. They predict every id except the first and the last ones that do not
-    fill all streams, at most batch_size - 1. Raises ValueError if a stream would have no position.
+    fill all streams, at most batch_size - 1.
+    There are more ids than streams.
     """
-    _check_batch_size(batch_size)
-    if length < 1:
-        raise ValueError(f"length: expected at least 1, got {length}")
     positions = (len(ids) - 1) // batch_size
-    if positions < 1:
-        raise ValueError(f"ids: expected more than batch_size = {batch_size}, got {len(ids)}")
     streams = np.arange(batch_size)
 
     def piece(t: int) -> Batch:

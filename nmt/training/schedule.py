@@ -18,7 +18,7 @@ class Schedule:
 
     def __init__(self, rate: float, warmup: int = 0) -> None:
         """warmup: updates in which the rate rises from zero."""
-        self.rate, self._warmup = _positive("rate", rate), warmup
+        self.rate, self._warmup = rate, warmup
 
     def rate_at(self, epoch: int, done: float, update: int = 1) -> float:
         """The learning rate of an update. done: the share, in [0, 1), of the epoch that is over.
@@ -64,11 +64,8 @@ class ThesisSchedule(Schedule):
 
     def __init__(self, rate: float = 1.0, halve_after: int | None = 5, halve_every: float = 1.0,
                  warmup: int = 0) -> None:
-        if halve_after is not None and halve_after < 1:
-            raise ValueError(f"halve_after: expected at least 1 epoch, got {halve_after}")
         super().__init__(rate, warmup)
-        self._initial, self._halve_after = rate, halve_after
-        self._halve_every = _positive("halve_every", halve_every)
+        self._initial, self._halve_after, self._halve_every = rate, halve_after, halve_every
 
     def _rate_at(self, epoch: int, done: float, update: int = 1) -> float:
         """The rate when epoch - 1 + done epochs are over."""
@@ -96,10 +93,6 @@ class PlateauSchedule(Schedule):
 
     def __init__(self, rate: float, factor: float = 0.8, patience: int = 3, minimum: float = 1e-6,
                  higher_is_better: bool = False, warmup: int = 0) -> None:
-        if not 0 < factor < 1:
-            raise ValueError(f"factor: expected a number between 0 and 1, got {factor}")
-        if patience < 1:
-            raise ValueError(f"patience: expected at least 1 evaluation, got {patience}")
         super().__init__(rate, warmup)
         self._factor, self._patience, self._minimum = factor, patience, minimum
         self._higher_is_better = higher_is_better
@@ -138,10 +131,3 @@ def is_better(score: float, best: float | None, higher_is_better: bool) -> bool:
     if score != score:
         return False
     return best is None or (score > best if higher_is_better else score < best)
-
-
-def _positive(name: str, value: float) -> float:
-    """The value itself. Raises ValueError unless it is above zero."""
-    if not value > 0:
-        raise ValueError(f"{name}: expected a positive number, got {value}")
-    return value

@@ -62,13 +62,8 @@ class TrainingState:
         return self.schedule.finished or 0 < self._options.stop_after <= self.counters.waited
 
     def take_scores(self, scores: Mapping[str, float]) -> bool:
-        """Take the scores of an evaluation; return whether they are the best so far.
-
-        Raises ValueError if the criterion's score is not among them.
-        """
-        if self._options.criterion not in scores:
-            raise ValueError(f"criterion: expected one of {sorted(scores)}, "
-                             f"got {self._options.criterion!r}")
+        """Take the scores of an evaluation, among them the criterion's; return whether they are the
+        best so far."""
         counters, score = self.counters, scores[self._options.criterion]
         improved = is_better(score, counters.best, self._options.higher_is_better)
         self.schedule.evaluated(score)

@@ -37,10 +37,8 @@ class Trainer:
 
         parameters: trained in place. training: the batches, and the function that validates. run:
         the directory and the processes that train in it, all with the same arguments. observer:
-        receives progress. Raises ValueError for a plateau schedule without validation.
+        receives progress.
         """
-        if options.schedule == "plateau" and training.validate is None:
-            raise ValueError("validate: expected a function with the plateau schedule, got None")
         self.parameters, self.options = parameters, options
         self.state = TrainingState(options, parameters, run.world)
         self._model, self._training, self._run, self._world = model, training, run, run.world

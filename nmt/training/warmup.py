@@ -18,14 +18,8 @@ from nmt.training.schedule import Schedule
 
 
 class InverseSqrtSchedule(Schedule):
-    """A schedule with the peak rate times sqrt(n_w / n) at update n, after update n_w."""
-
-    def __init__(self, rate: float, warmup: int) -> None:
-        """rate: the peak, at update n_w = warmup. Raises ValueError for a warmup below 1."""
-        if warmup < 1:
-            raise ValueError(f"warmup: expected at least 1 update with the schedule inverse-sqrt, "
-                             f"got {warmup}")
-        super().__init__(rate, warmup)
+    """A schedule with the peak rate times sqrt(n_w / n) at update n, after update n_w, the warm-up,
+    which is at least 1."""
 
     def _rate_at(self, epoch: int, done: float, update: int) -> float:
         """The rate of an update; it does not depend on the epoch."""

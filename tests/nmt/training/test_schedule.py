@@ -79,18 +79,6 @@ def test_state_goes_on(make):
     assert actual == expected and second.rate == whole.rate
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: ThesisSchedule(0.0), "rate: expected a positive"),
-    (lambda: ThesisSchedule(1.0, 0), "halve_after: expected at least 1"),
-    (lambda: ThesisSchedule(1.0, 5, 0.0), "halve_every: expected a positive number, got 0.0"),
-    (lambda: PlateauSchedule(1.0, factor=1.0), "factor: expected"),
-    (lambda: PlateauSchedule(1.0, patience=0), "patience: expected"),
-])
-def test_errors(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 @pytest.mark.parametrize("key", ["rate", "best", "waited"])
 def test_a_state_is_of_numbers(key):
     schedule = PlateauSchedule(1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -126,10 +125,6 @@ class LanguageSystem(BaseSystem):
 
     def sample(self, prompt: str, length: int, temperature: float, rng: np.random.Generator) -> str:
         """The prompt and `length` tokens drawn from softmax(logits / temperature)."""
-        if not 0 < temperature < math.inf:
-            raise UserError(f"temperature: expected a positive number, got {temperature}")
-        if length < 1:
-            raise UserError(f"length: expected at least 1, got {length}")
         level = self.recipe.text.level
         tokens = tokens_of(composed(prompt).split("\n"), level)[:-1] if prompt else []
         states = self.model.encode(self.parameters, (), 1)

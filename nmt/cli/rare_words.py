@@ -186,10 +186,10 @@ def run_restore(options: argparse.Namespace) -> None:
                       "positional symbols follow no word and are left out"), file=sys.stderr)
 
 
-def _source_words(options: argparse.Namespace) -> frozenset[str] | None:
-    """The source vocabulary; None if the method does not need it."""
+def _source_words(options: argparse.Namespace) -> frozenset[str]:
+    """The source vocabulary; nothing if the method does not need it."""
     if options.method not in ("noalign", "copyable"):
-        return None
+        return frozenset()
     if options.source_vocabulary is None:
         raise UserError(f"--method {options.method}: needs --source-vocabulary FILE")
     return frozenset(Vocabulary.read(options.source_vocabulary).words)

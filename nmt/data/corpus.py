@@ -255,11 +255,8 @@ def prepare_pairs(
     max_length: the most words of a side, without `</s>`; None for no limit. A longer pair is left
     out and counted; with `cut`, its sides are truncated instead. A pair that is both empty on one
     side and too long on the other counts as empty. Raises ValueError if there are different numbers
-    of lines, or for max_length < 1.
+    of lines.
     """
-    if len(source_lines) != len(target_lines):
-        sizes = f"{len(source_lines)} and {len(target_lines)}"
-        raise ValueError(f"source_lines, target_lines: expected equal numbers, got {sizes}")
     pairs = zip(map(tokenise_source, source_lines), map(tokenise_target, target_lines), strict=True)
     return choose_pairs(pairs, max_length, cut)
 
@@ -269,8 +266,6 @@ def choose_pairs(
     max_pairs: int | None = None,
 ) -> PreparedPairs:
     """The first `max_pairs` pairs, or all, that can be trained on by the rules of `prepare_pairs`.
-
-    Raises ValueError for max_length < 1.
     """
     texts = (([" ".join(source) for source, _ in block], [" ".join(target) for _, target in block])
              for block in blocks(pairs))
@@ -283,8 +278,6 @@ def choose_texts(
 ) -> PreparedPairs:
     """The pairs of `choose_pairs`. texts: blocks of sources and targets, as words with spaces
     between."""
-    if max_length is not None and max_length < 1:
-        raise ValueError(f"max_length: expected at least 1, got {max_length}")
     chosen = StoredPairs()
     empty = too_long = 0
     for sources, targets in texts:

@@ -28,7 +28,7 @@ class Resolved:
 
 def resolve(
     words: Sequence[str], source: Sequence[str], method: str,
-    source_words: Collection[str] | None = None,
+    source_words: Collection[str] = (),
 ) -> Resolved:
     """Read the symbols of one translation.
 
@@ -45,9 +45,9 @@ def resolve(
         if symbol is not None and symbol.method != method:
             raise ValueError(f"expected symbols of {method}, got {word} of {symbol.method}")
     if method == "noalign":
-        return _noalign(words, source, _need(source_words))
+        return _noalign(words, source, source_words)
     if method == "copyable":
-        return _copyable(words, source, _need(source_words))
+        return _copyable(words, source, source_words)
     return _posall(words, source) if method == "posall" else _posunk(words, source)
 
 
@@ -55,12 +55,6 @@ def restore(resolved: Resolved, source: Sequence[str], dictionary: Dictionary) -
     """The words of a translation, with each unknown word replaced by its source word's translation
     or, where the dictionary has none, by the source word."""
     return replace_unknown(resolved.words, source, resolved.links, dictionary)
-
-
-def _need(source_words: Collection[str] | None) -> Collection[str]:
-    if source_words is None:
-        raise ValueError("source_words: expected the source vocabulary, got none")
-    return source_words
 
 
 def _noalign(

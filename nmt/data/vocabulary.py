@@ -58,8 +58,7 @@ class Vocabulary:
 
         sentences: lists of words. min_frequency: rarer words are left out. max_size: the largest
         size of the vocabulary, including the two symbols; None for no limit. always: whether a word
-        stays whatever its frequency; max_size does not count such words. Raises ValueError for
-        min_frequency < 1 or max_size < 2.
+        stays whatever its frequency; max_size does not count such words.
         """
         counts = Counter(chain.from_iterable(sentences))
         return cls(most_frequent(counts, min_frequency, max_size, always))
@@ -134,10 +133,6 @@ def most_frequent(
     always: Callable[[str], bool],
 ) -> list[str]:
     """The words that `Vocabulary.build` keeps, from their counts in the corpus."""
-    if min_frequency < 1:
-        raise ValueError(f"min_frequency: expected at least 1, got {min_frequency}")
-    if max_size is not None and max_size < len(SPECIALS):
-        raise ValueError(f"max_size: expected at least {len(SPECIALS)}, got {max_size}")
     kept = {word for word in counts if word not in SPECIALS and always(word)}
     frequent = [w for w, n in counts.items()
                 if n >= min_frequency and w not in SPECIALS and w not in kept]

@@ -26,7 +26,6 @@ def in_terminal(source: Sequence[str], target: Sequence[str], alignment: np.ndar
     one. Each column is a source word; the numbers below the map refer to the list of words at its
     end.
     """
-    _check(source, target, alignment)
     margin = max((cell_len(word) for word in target), default=0)
     lines = []
     for word, row in zip(target, alignment, strict=False):
@@ -46,7 +45,6 @@ def save_map(
 
     Returns False, and makes no file, if matplotlib is not installed.
     """
-    _check(source, target, alignment)
     if not can_draw():
         return False
     from matplotlib.figure import Figure
@@ -69,11 +67,3 @@ def save_map(
 def _shade(weight: float) -> str:
     """The character for a weight in [0, 1]."""
     return SHADES[min(int(weight * len(SHADES)), len(SHADES) - 1)]
-
-
-def _check(source: Sequence[str], target: Sequence[str], alignment: np.ndarray) -> None:
-    """Raise ValueError unless the words fit the alignment."""
-    rows, columns = alignment.shape
-    if columns != len(source) or rows < len(target):
-        raise ValueError(f"alignment: expected at least ({len(target)}, {len(source)}), got "
-                         f"{alignment.shape}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from nmt.evaluation.scores import bleu
@@ -37,7 +36,7 @@ def bleu_by_length(
     lengths: source words of each sentence. hypotheses, references: lines in the same order. edges:
     the longest length of each bucket except the last, which is open. tokenize: sacrebleu's. Returns
     all buckets, including empty ones, so that systems can be compared. Empty lines are in no
-    bucket. Raises ValueError as `by_length`, UserError as `scores.bleu`.
+    bucket. Raises UserError as `scores.bleu`.
     """
     return [Bucket(label, len(places), sum(lengths[i] for i in places),
                    _bleu(places, hypotheses, references, tokenize))
@@ -47,10 +46,8 @@ def bleu_by_length(
 def by_length(lengths: Sequence[int], edges: Sequence[int]) -> list[tuple[str, list[int]]]:
     """The label of each bucket of lengths, and the indices of its sentences.
 
-    Raises ValueError unless the edges rise from at least 1.
+    edges: rising numbers, from at least 1.
     """
-    if not edges or edges[0] < 1 or any(a >= b for a, b in pairwise(edges)):
-        raise ValueError(f"edges: expected rising numbers of at least 1, got {list(edges)}")
     return [(f"{low + 1}+" if high is None else f"{low + 1}-{high}",
              [i for i, length in enumerate(lengths)
               if low < length and (high is None or length <= high)])

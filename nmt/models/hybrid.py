@@ -26,7 +26,6 @@ from nmt.models.contract import (
     Noise,
     Searchable,
     Tables,
-    character_tables,
 )
 from nmt.models.heads.spelling import SPELLER, Spelling
 from nmt.models.hybrid_config import PATHS, HybridConfig
@@ -53,12 +52,7 @@ class Hybrid(Translator):
     config: HybridConfig
 
     def __init__(self, config: HybridConfig, tables: Tables) -> None:
-        """Raise ValueError unless each side with characters has a table of characters."""
         super().__init__(config, tables.sources[0], tables.target, tables.reverse_source)
-        for name in character_tables(config):
-            if getattr(tables, name) < 1:
-                raise ValueError(f"tables: expected the size of {name}, got "
-                                 f"{getattr(tables, name)}")
         self._source_characters = tables.source_characters
         if config.source_characters:  # the network's state is a word's embedding
             self.characters = (READER, config.character_stack(config.embedding_size))

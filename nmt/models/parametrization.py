@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from backend import Array, array_module, on_host, to_device
-from backend.errors import check
 from backend.rows import Gradient, RowGradient, add_gradients
 from lstm.parameters import Axis, Parameters, Weight, initialise, uniform
 from nmt.data.batches import Batch
@@ -111,11 +110,6 @@ class Normalized:
     learned: bool = False
     of: str | None = None
     scale: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("radius", "scale"):
-            value = getattr(self, name)
-            check(self, name, value is None or value > 0, "a positive number")
 
     def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
         if len(weight.shape) != 2:

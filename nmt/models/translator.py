@@ -108,14 +108,7 @@ class Translator(Model):
         depends (erratum 9). factor_sizes: the number of values of each of `config.factors`.
         lexicon: with `config.lexicon_epsilon`.
         """
-        if (lexicon is None) != (config.lexicon_epsilon is None):
-            raise ValueError("lexicon_epsilon: expected a number if and only if there is a lexicon "
-                             f"(data.lexicon), got {config.lexicon_epsilon} with "
-                             f"{'none' if lexicon is None else 'one'}")
         self.lexicon = lexicon
-        if len(factor_sizes) != len(config.factors):
-            raise ValueError(f"factor_sizes: expected those of {list(config.factors)}, got "
-                             f"{list(factor_sizes)}")
         self.factors = {name: (size, width) for (name, width), size in zip(
             config.factors.items(), factor_sizes, strict=True)}
         self.config, self.source_size, self.target_size = config, source_size, target_size

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from backend.errors import UserError
+from backend.errors import UserError, check
 from nmt.console.messages import nearest
 from nmt.models.parametrization import (
     Frozen,
@@ -40,12 +40,11 @@ class ParametrizeConfig:
             raise ValueError(f"normalized: expected parameters that are not tied too, got {name}")
         if self.learned_radius and not self.normalized:
             raise ValueError("learned_radius: expected false where nothing is normalized, got true")
-        if self.normalized_scale is not None and not 0.0 < self.normalized_scale < float("inf"):
-            raise ValueError("normalized_scale: expected a positive number, got "
-                             f"{self.normalized_scale}")
-        if self.normalized_scale is not None and not self.normalized:
-            raise ValueError("normalized_scale: expected null where nothing is normalized, got "
-                             f"{self.normalized_scale}")
+        scale = self.normalized_scale
+        check(self, "normalized_scale", scale is None or 0.0 < scale < float("inf"),
+              "a positive number")
+        check(self, "normalized_scale", scale is None or bool(self.normalized),
+              "null where nothing is normalized")
 
 
 def parametrized(

@@ -37,16 +37,12 @@ class Ensemble(Searchable):
     """
 
     def __init__(self, members: Sequence[Searchable], average: str = "probabilities") -> None:
-        """average: "probabilities" (thesis) or "logs" (Sennrich). Raises ValueError for any other
-        value, for no members, and if only some members count down."""
+        """members: at least one; all count down, or none. average: "probabilities" (thesis) or
+        "logs" (Sennrich). Raises ValueError for any other value."""
         if average not in AVERAGES:
             raise ValueError(f"average: expected one of {', '.join(AVERAGES)}; got {average!r}")
-        if not members:
-            raise ValueError("members: expected at least one model, got none")
-        counting = {member.counts_down for member in members}
-        if len(counting) > 1:
-            raise ValueError("members: expected models that all count down, or none, got both")
-        self.members, self.average, self.counts_down = tuple(members), average, counting.pop()
+        self.members, self.average = tuple(members), average
+        self.counts_down = members[0].counts_down
 
     @staticmethod
     def joined(parameters: Sequence[Mapping[str, Array]]) -> dict[str, Array]:

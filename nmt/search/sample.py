@@ -60,12 +60,10 @@ def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: t
     Source: "repeat this process multiple times, obtaining many translations each with a conditional
     probability, and pick the one with the highest probability" (Nair 6.4 draws).
 
-    Arguments, raises: as `sample`; draws: at least 1 (ValueError).
+    Arguments, raises: as `sample`; draws: at least 1.
     Returns: as `sample`. A draw that was cut at the limit lacks the end marker's probability, and
     is used only if no draw ended.
     """
-    if draws < 1:
-        raise ValueError(f"draws: expected a number of at least 1, got {draws}")
     drawn_batches = [sample(model, parameters, sources, options, temperature, rng)
                      for _ in range(draws)]
     return [max(hypotheses, key=lambda drawn: (drawn.finished, drawn.log_probability))

@@ -167,12 +167,9 @@ def test_nothing_to_point_at(method, text) -> None:
     assert (resolved.words, resolved.links, +resolved.counts) == (["<unk>"], [], {"null": 1})
 
 
-def test_symbols_of_another_method_and_a_missing_vocabulary() -> None:
+def test_symbols_and_rules_of_another_method() -> None:
     with pytest.raises(ValueError, match="expected symbols of posunk, got <p_1> of posall"):
         resolve(["<p_1>"], SOURCE, "posunk")
-    for method in ("noalign", "copyable"):
-        with pytest.raises(ValueError, match="source_words: expected the source vocabulary"):
-            resolve([], SOURCE, method)
     with pytest.raises(ValueError, match=r"method: expected one of noalign, .* got 'posone'"):
         Rules("posone", set(), set())
 

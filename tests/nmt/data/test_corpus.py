@@ -121,10 +121,8 @@ def test_pairs_that_cannot_be_trained_on_are_counted_not_cut() -> None:
 def test_prepare_pairs_tokenises_and_checks() -> None:
     prepared = prepare_pairs(["ab"], ["cd"], tokenise_source=list, tokenise_target=list)
     assert prepared.pairs == [(["a", "b"], ["c", "d"])]
-    with pytest.raises(ValueError, match="source_lines"):
+    with pytest.raises(ValueError, match="zip"):
         prepare_pairs(["a"], [])
-    with pytest.raises(ValueError, match="max_length"):
-        prepare_pairs(["a"], ["b"], max_length=0)
 
 
 ODD_LINES = (b"a\r\n", b"cafe\xcc\x81\n", b"\xef\xbb\xbfx\n", b"\n", b"b\rc\n", b"long" * 9 + b"\n",

@@ -31,12 +31,6 @@ def test_words_that_always_stay_are_not_counted() -> None:
     assert Vocabulary.build(sentences, 2, 4).words[2:] == ("<p_2>", "a")
 
 
-@pytest.mark.parametrize("options", [{"max_size": 1}, {"min_frequency": 0}])
-def test_senseless_limits_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
-        Vocabulary.build([["a"]], **options)
-
-
 def test_symbols_spelt_out_in_the_corpus_are_unknown_words() -> None:
     vocabulary = Vocabulary.build([["</s>", "a", "<unk>", "</s>"]])
     assert vocabulary.words == ("<unk>", "</s>", "a")

@@ -36,13 +36,6 @@ def test_an_empty_translation_has_an_empty_map() -> None:
     assert in_terminal(["a"], [], np.ones((1, 1))).split("\n")[0] == " +---"
 
 
-@pytest.mark.parametrize(("source", "target"), [("abc", "xy"), ("ab", "wxyz")])
-def test_words_must_fit_the_alignment(tmp_path, source, target) -> None:
-    with pytest.raises(ValueError, match=r"alignment: expected at least .*, got \(3, 2\)"):
-        in_terminal(source, target, MAP)
-    with pytest.raises(ValueError, match="alignment"):
-        save_map(source, target, MAP, tmp_path / "map.png")
-    assert not any(tmp_path.iterdir())
 
 
 def test_the_picture_shows_every_weight_and_takes_words_literally(tmp_path, monkeypatch) -> None:

@@ -25,7 +25,3 @@ def test_one_bucket_is_the_corpus() -> None:
     assert low.bleu is None and high.bleu == bleu(HYPOTHESES, REFERENCES, "none").score
 
 
-@pytest.mark.parametrize("edges", [[], [0, 3], [4, 4], [5, 3]])
-def test_edges_must_rise(edges) -> None:
-    with pytest.raises(ValueError, match="edges: expected rising numbers"):
-        bleu_by_length(LENGTHS, HYPOTHESES, REFERENCES, edges)

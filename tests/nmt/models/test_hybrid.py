@@ -159,8 +159,6 @@ def test_a_batch_that_lacks_the_characters_is_refused():
         model.loss(parameters, make_batch(PAIRS, (0, 1), False))
     with pytest.raises(ValueError, match="target: expected the characters of its 3 words"):
         model.loss(parameters, make_batch(PAIRS, (0, 1), False, (RARE[0], None)))
-    with pytest.raises(ValueError, match="tables: expected the size of target_characters, got 0"):
-        model_of(tables=TABLES._replace(target_characters=0))
 
 
 @pytest.mark.parametrize("options, message", [

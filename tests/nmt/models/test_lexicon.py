@@ -134,7 +134,3 @@ def test_what_it_does_not_go_with(config, options, message):
         config(**{"lexicon_epsilon": 0.1} | options)
 
 
-@pytest.mark.parametrize("epsilon, lexicon", [(0.1, None), (None, Lexicon.of({(3, 1): 1.0}, 5))])
-def test_epsilon_and_lexicon_come_together(epsilon, lexicon):
-    with pytest.raises(ValueError, match="expected a number if and only if there is a lexicon"):
-        Translator(ModelConfig(lexicon_epsilon=epsilon), 5, 5, lexicon=lexicon)

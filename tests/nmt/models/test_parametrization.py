@@ -130,10 +130,3 @@ def test_a_row_of_zeros_cannot_be_normalised():
     stored["output.W_hy"][5] = 0.0
     with pytest.raises(ValueError, match=r"output.W_hy: expected no row of zeros, got row 5"):
         model.loss(stored, batch)
-
-
-def test_a_radius_is_positive():
-    with pytest.raises(ValueError, match="radius: expected a positive number, got 0"):
-        Normalized(0.0)
-    with pytest.raises(ValueError, match="scale: expected a positive number, got 0"):
-        Normalized(1.0, scale=0.0)

@@ -174,8 +174,3 @@ def test_lengths_are_chosen_in_order() -> None:
         assert best_lengths(lengths, [[best]]).words.tolist() == [len(tokens)]
 
 
-def test_members_that_count_otherwise_are_refused() -> None:
-    model, _ = make()
-    other = build(TransformerConfig(1, 1, 4, 5, 2), Tables((V,), V))
-    with pytest.raises(ValueError, match="members: expected models that all count down, or none"):
-        Ensemble([model, other])

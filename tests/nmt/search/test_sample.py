@@ -125,5 +125,3 @@ def test_the_most_probable_of_several_draws_is_kept():
         ended = [d for d in drawn if d.finished]
         assert any(not d.finished for d in drawn) or len({d.log_probability for d in drawn}) > 1
         assert best.log_probability == max(d.log_probability for d in ended)
-    with pytest.raises(ValueError, match="draws: expected a number of at least 1, got 0"):
-        draws(0, rng)

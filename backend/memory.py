@@ -77,21 +77,9 @@ def _readable(count: int) -> str:
 
 
 def too_large(error: MemoryError, purpose: str, advice: str) -> UserError:
-    """The error for work without enough memory: purpose, bytes requested, bytes free, advice.
-
-    Free memory of a GPU includes the unused part of CuPy's pool.
-    """
+    """The error for work without enough memory: purpose, bytes requested, memory free, advice."""
     match = re.search(r"allocat\w* ([\d,.]+ ?\w*)", str(error))
     asked = f"{match[1].strip()} asked for" if match else "memory asked for"
-    return UserError(f"{purpose}: too large for the memory: {asked}{_free()}; {advice}")
-
-
-def _free() -> str:
-    """", N bytes free of M" on a GPU that reports it; an empty string elsewhere."""
-    xp = module()
-    runtime = getattr(getattr(xp, "cuda", None), "runtime", None)
-    if runtime is None:
-        return ""
-    free, total = runtime.memGetInfo()
-    free += xp.get_default_memory_pool().free_bytes()
-    return f", {free:,} bytes free of {total:,}"
+    free = available_bytes()
+    known = "" if free is None else f", {_readable(free)} free"
+    return UserError(f"{purpose}: too large for the memory: {asked}{known}; {advice}")

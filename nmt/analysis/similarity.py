@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend.errors import UserError
-from nmt.data.corpus import read_lines
+from nmt.data.corpus import number_of, read_lines
 from nmt.data.vocabulary import UNKNOWN
 from nmt.system import System
 
@@ -71,21 +71,14 @@ def read_pairs(path: str | Path) -> list[RatedPair]:
     pairs = []
     for number, line in enumerate(read_lines(path), start=1):
         parts = line.split()
-        rating = _number(parts[2]) if len(parts) > 2 else math.nan
-        if not math.isfinite(rating):
+        rating = number_of(parts[2]) if len(parts) > 2 else math.nan
+        if math.isnan(rating):
             raise UserError(f"{path}:{number}: expected two words and their rating, got "
                             f"{line.strip()[:60]!r}")
         pairs.append(RatedPair(parts[0], parts[1], rating))
     if not pairs:
         raise UserError(f"{path}: expected at least one pair of words, got none")
     return pairs
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 # --- measures -------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from backend.errors import UserError
 from nmt.base_system import BaseSystem
 from nmt.cli.options import add_new_run, add_run
 from nmt.cli.training import begin, end
+from nmt.console.arguments import percent
 from nmt.console.terminal import print
 from nmt.pruning.classes import classes, in_order
 from nmt.pruning.run import (
@@ -24,7 +25,7 @@ from nmt.pruning.run import (
     retraining_recipe,
     stored_weights,
 )
-from nmt.pruning.schemes import SCHEMES, check_percent
+from nmt.pruning.schemes import SCHEMES
 from nmt.recipe import AnyRecipe, Recipe
 from nmt.run_directory import RunDirectory, epochs_of
 from nmt.run_files import check_new, checkpoint_path
@@ -51,14 +52,6 @@ def add_prune(parser: argparse.ArgumentParser) -> None:
     after.add_argument("--from-scratch", nargs="?", const="", metavar="RECIPE",
                        help="train with the same mask from new initial values, by RECIPE "
                             "(default: the run's recipe)")
-
-
-def percent(text: str) -> float:
-    """A number in [0, 100), as an argument's type."""
-    try:
-        return check_percent(float(text))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number in [0, 100), got {text!r}") from None
 
 
 def run_prune(options: argparse.Namespace) -> None:

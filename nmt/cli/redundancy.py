@@ -14,8 +14,7 @@ from nmt.analysis.redundancy import Measure, Trained, breakdown, survivors, swee
 from nmt.analysis.redundancy_report import Findings, draw, survivors_text, write
 from nmt.base_system import BaseSystem
 from nmt.cli.options import add_format, add_run
-from nmt.cli.pruning import percent
-from nmt.console.arguments import positive
+from nmt.console.arguments import percent, positive
 from nmt.console.terminal import print
 from nmt.data.corpora import EvaluationSet, load_corpus
 from nmt.evaluation.curves import Curve, read_curve

@@ -20,7 +20,7 @@ from nmt.console.messages import several
 from nmt.console.progress import busy
 from nmt.console.terminal import print
 from nmt.data.corpora import tokenisers
-from nmt.data.corpus import read_lines, write_lines
+from nmt.data.corpus import read_lines, read_parallel, write_lines
 from nmt.data.nbest import Candidate, line_of, read_nbest
 from nmt.evaluation.scores import TOKENISATIONS, bleu_statistics
 from nmt.files import check_writable
@@ -61,35 +61,25 @@ def run_rerank(options: argparse.Namespace) -> None:
     words. --tune finds the weights with the highest BLEU on a dev set; --weights applies them to
     other text.
     """
-    sources, lists_read = read_lines(options.source), read_nbest(options.nbest)
+    sources, *references = read_parallel(*filter(None, (options.source, options.tune)))
+    lists_read = read_nbest(options.nbest)
     if len(sources) != len(lists_read):
         raise UserError(f"{options.nbest}: expected translations of "
                         f"{several(len(sources), 'line')} of {options.source}, got those of "
                         f"{len(lists_read)}")
-    references = None if options.tune is None else _references(options, len(sources))
-    weights = None if references is not None else _read_weights(options.weights)
+    weights = {} if references else _read_weights(options.weights)
     for path in (options.output, options.nbest_output, options.tune and options.weights):
         if path is not None:
             check_writable(path)
     scored = _scored(sources, lists_read, options)
     names = [*scored[0][0].features]
     lists = _lists(scored)
-    if references is not None:
-        chosen = _tuned(lists, names, scored, references, options)
+    if references:
+        chosen = _tuned(lists, names, scored, references[0], options)
     else:
-        assert weights is not None
         _check_names(weights, names, options.weights)
         chosen = np.array([weights[name] for name in names])
     _write(scored, lists, chosen, options)
-
-
-def _references(options: argparse.Namespace, lines: int) -> list[str]:
-    """The references to tune by. Raises UserError unless there is one for each source line."""
-    references = read_lines(options.tune)
-    if len(references) != lines:
-        raise UserError(f"{options.tune}: expected {several(lines, 'line')}, as in "
-                        f"{options.source}, got {len(references)}")
-    return references
 
 
 def _scored(

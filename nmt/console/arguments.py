@@ -164,6 +164,11 @@ def chance(text: str) -> float:
     return _number(text, lambda value: 0 <= value < 1, "a number from 0 to below 1")
 
 
+def percent(text: str) -> float:
+    """A percentage below 100."""
+    return _number(text, lambda value: 0 <= value < 100, "a number in [0, 100)")
+
+
 def seconds(text: str) -> float:
     """A time above 0, of at most three years."""
     return _number(text, lambda value: 0 < value <= 1e8, "seconds above 0 and at most 1e8")

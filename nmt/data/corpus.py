@@ -6,6 +6,7 @@ the same reason words are separated by spaces and tabs only.
 """
 
 import gzip
+import math
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,6 +60,15 @@ class PreparedPairs:
 def split_words(line: str) -> list[str]:
     """The words of a line, separated by spaces and tabs."""
     return [word for word in line.replace("\t", " ").split(" ") if word]
+
+
+def number_of(text: str) -> float:
+    """The finite number that a text stands for; NaN if it stands for none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
 
 
 def decoded(

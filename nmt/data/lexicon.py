@@ -7,6 +7,7 @@ words, by row of the source's vocabulary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from backend.errors import UserError
-from nmt.data.corpus import read_lines, split_words, write_lines
+from nmt.data.corpus import number_of, read_lines, split_words, write_lines
 from nmt.data.vocabulary import SPECIALS, Vocabulary
 
 MOST = 1.0 + 1e-5  # limit on the sum of a source word's probabilities, which are rounded in files
@@ -90,8 +91,9 @@ def read_lexicon(path: str | Path, source: Vocabulary, target: Vocabulary) -> Le
              for vocabulary in (source, target)]
     for number, line in enumerate(read_lines(path), 1):
         columns = [split_words(column) for column in line.split("\t")]
-        p = _probability(columns[2]) if [len(column) for column in columns] == [1, 1, 1] else None
-        if p is None:
+        fits = [len(column) for column in columns] == [1, 1, 1]
+        p = number_of(columns[2][0]) if fits else math.nan
+        if not 0.0 < p <= 1.0:
             raise UserError(f"{path}:{number}: expected a source word, a target word and a "
                             f"probability above 0 and at most 1, between tabs, got {line!r}")
         (f,), (e,), _ = columns
@@ -108,15 +110,6 @@ def read_lexicon(path: str | Path, source: Vocabulary, target: Vocabulary) -> Le
         raise UserError(f"{path}: expected an entry with words of both vocabularies, got none "
                         f"among {len(line_of_pair)}")
     return Lexicon.of(entries, len(source))
-
-
-def _probability(words: list[str]) -> float | None:
-    """The probability in a column; None if the column holds something else."""
-    try:
-        p = float(words[0])
-    except ValueError:
-        return None
-    return p if 0.0 < p <= 1.0 else None
 
 
 def lexicon_lines(lexicon: Lexicon, source: Vocabulary, target: Vocabulary) -> list[str]:

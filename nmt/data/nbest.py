@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from backend.errors import UserError
-from nmt.data.corpus import stream_lines
+from nmt.data.corpus import number_of, stream_lines
 
 BETWEEN = " ||| "
 
@@ -80,10 +80,7 @@ def _features(text: str, place: str) -> Iterator[tuple[str, float]]:
 
 def _number(text: str, place: str) -> float:
     """A finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
+    value = number_of(text)
+    if math.isnan(value):
         raise UserError(f"{place}: expected a finite number, got {text!r:.40}")
     return value

@@ -62,7 +62,7 @@ def masks_for(system: BaseSystem, percent: float, scheme: str) -> Masks:
     """Masks that prune `percent` of a system's weights. Weights that were pruned before stay
     pruned.
 
-    Raises UserError for a percentage out of range, or below what was pruned before.
+    Raises UserError for a percentage below what was pruned before.
     """
     before = None if system.pruning is None else system.pruning.masks
     try:

@@ -51,13 +51,6 @@ SCHEMES: dict[str, Score] = {
 }
 
 
-def check_percent(percent: float) -> float:
-    """The percentage itself. Raises ValueError unless it is in [0, 100)."""
-    if not 0 <= percent < 100:
-        raise ValueError(f"percent: expected a number in [0, 100), got {percent:g}")
-    return percent
-
-
 def masks(
     parameters: Mapping[str, np.ndarray], classes: Mapping[str, str], percent: float, scheme: str,
     before: Mapping[str, np.ndarray] | None = None,
@@ -66,9 +59,8 @@ def masks(
 
     parameters: on the host. classes: name -> class, for the parameters that may be pruned. percent:
     in [0, 100). scheme: a key of SCHEMES. before: masks of weights that stay pruned, or None.
-    Raises ValueError for a percentage out of range, or below what was pruned before.
+    Raises ValueError for a percentage below what was pruned before.
     """
-    check_percent(percent)
     check_among("scheme", scheme, SCHEMES)
     scores = _scores(parameters, classes, SCHEMES[scheme])
     for name, mask in (before or {}).items():

@@ -137,7 +137,7 @@ def test_memory_that_does_not_suffice_is_told():
         cupy.empty(2 * free, np.uint8)
     error = too_large(caught.value, "a batch", "advice")
     assert isinstance(error, UserError)
-    assert "bytes asked for, " in str(error) and " bytes free of " in str(error)
+    assert "bytes asked for, " in str(error) and "B free; advice" in str(error)
 
 
 def test_the_pool_is_told():

@@ -71,4 +71,4 @@ def test_what_cannot_be_reranked(capsys, tmp_path) -> None:
     assert Path("v").write_text("[1]") and refused(weights="v").startswith(
         "v: expected JSON of weights")
     assert refused(more=["--tune", "dev.de"]) == (
-        "dev.de: expected 6 lines, as in test.en, got 8")
+        "parallel files differ in length: test.en has 6 lines, dev.de has 8")

@@ -100,12 +100,6 @@ def test_what_was_pruned_before_stays_pruned(scheme):
         masks(weights, CLASSES, 20, scheme, before=first)
 
 
-@pytest.mark.parametrize("percent", [-1, 100, 250, float("nan")])
-def test_a_percentage_out_of_range_is_named(percent):
-    with pytest.raises(ValueError, match=r"percent: expected a number in \[0, 100\), got"):
-        masks(parameters(), CLASSES, percent, "class-blind")
-
-
 def test_an_unknown_scheme_is_named():
     with pytest.raises(ValueError, match=r"scheme: expected one of class-blind, .*, got 'blind'"):
         masks(parameters(), CLASSES, 10, "blind")

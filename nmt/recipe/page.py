@@ -58,7 +58,6 @@ class Section(NamedTuple):
     keys: Mapping[str, Key]
     architectures: list[str]
     base: str = ""  # another model section whose keys this one has; only differences are listed
-    shared: Mapping[str, Sequence[str]] = {}  # keys that an earlier section lists
 
 
 def page() -> str:
@@ -123,22 +122,7 @@ def _beside_base(section: Section, earlier: Sequence[tuple[str, Section]]) -> Se
             keys = {name: key for name, key in section.keys.items()
                     if name not in base.keys or _row(name, key) != _row(name, base.keys[name])}
             candidates.append(section._replace(keys=keys, base=heading))
-    shortest = min(candidates, key=lambda candidate: len(candidate.keys))
-    return shortest if shortest.base else _without_shared(section, earlier)
-
-
-def _without_shared(section: Section, earlier: Sequence[tuple[str, Section]]) -> Section:
-    """A model section without the lines that earlier ones have, whose keys are named instead."""
-    shared: dict[str, list[str]] = {}
-    for name, key in section.keys.items():
-        for heading, other in earlier:
-            if name.startswith("model.") and name in other.keys and (
-                    _row(name, key) == _row(name, other.keys[name])):
-                shared.setdefault(heading, []).append(name)
-                break
-    named = {name for names in shared.values() for name in names}
-    keys = {name: key for name, key in section.keys.items() if name not in named}
-    return section._replace(keys=keys, shared=shared)
+    return min(candidates, key=lambda candidate: len(candidate.keys))
 
 
 def _summary(keys: Mapping[str, Key]) -> str:
@@ -152,9 +136,6 @@ def _section(heading: str, section: Section) -> str:
     text = section.summary
     if section.base:
         text += f" The keys of {section.base}, and:"
-    elif section.shared:
-        text += "".join(f" As in {other}: {', '.join(f'`{name}`' for name in names)}."
-                        for other, names in section.shared.items())
     elif not heading.startswith("`model`") and len(section.architectures) < len(MODELS):
         other = [f"`{name}`" for name in MODELS if name not in section.architectures]
         text += (f" Not for {', '.join(other)}." if len(other) < len(section.architectures)

@@ -35,7 +35,7 @@ class Journal:
                 seen[str(item.path)] += 1
                 vars(item)["place"] = seen[str(item.path)]
             items[:] = [item for item in items if vars(item)["place"] <= self._few]
-        items.sort(key=lambda item: str(item.path))  # files in turn, for what they prepare once
+        items.sort(key=lambda item: str(item.path))  # file by file: shared fixtures
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Note the outcome of a test, or of a fixture that failed."""

@@ -95,7 +95,7 @@ def total(gradients):
 def clipping(grad, limit):
     """A unit's literal backward whose dh is clipped first, element by element (2.2.2).
 
-    Of an LSTM, which returns five arrays, the dc_{t-1} that it hands on is clipped too.
+    For an LSTM, which returns five arrays, the returned dc_{t-1} is clipped too.
     """
 
     def clipped(dh, *others):

@@ -1,4 +1,5 @@
-"""One step of each recurrent cell by its derivation, rows in and rows out, for `tests/lstm`."""
+"""One step of each recurrent cell by its derivation, with rows as arguments and results, for
+`tests/lstm`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Golden runs: what is computed of a run directory, in numbers and words that JSON can hold.
+"""Golden runs: the results of a run directory, as JSON values.
 
-Paths in recipes are relative to this directory, where everything here is to be run.
+Paths in recipes are relative to this directory, in which everything here runs.
 """
 
 from __future__ import annotations

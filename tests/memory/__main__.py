@@ -1,7 +1,7 @@
-"""Memory over a long corpus and a long text: `python -m tests.memory`; an hour.
+"""Measures memory over a long corpus and a long text, in an hour: `python -m tests.memory`.
 
-`--pairs 10000000` is the corpus that is trained on (its batches are made, no update), `--lines
-100000 1000000` the texts that a tiny model translates; 0 leaves either out.
+`--pairs 10000000` is the size of the corpus, whose batches are made without updates. `--lines
+100000 1000000` are the lengths of texts that a tiny model translates. 0 leaves either out.
 """
 
 from __future__ import annotations

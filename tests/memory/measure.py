@@ -1,4 +1,4 @@
-"""What a training corpus and a text to translate take of the memory, as they get longer."""
+"""Measures the memory for a training corpus and for a text to translate, by their length."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WRITTEN = 100_000  # lines at once
 
 
 class Measured(NamedTuple):
-    """The most memory of a process while it did something, and how long that took."""
+    """The peak memory of a process during some work, and the duration of the work."""
 
     what: str
     megabytes: float
@@ -32,7 +32,7 @@ class Measured(NamedTuple):
 
 
 def resident(process: int | str = "self", most: bool = False) -> float:
-    """Memory that a process holds now, in megabytes, or the most since `forget`; 0 where it has
+    """The memory of a process in megabytes, now or at its peak since `forget`; 0 if it has
     ended."""
     try:
         text = Path(f"/proc/{process}/status").read_text()
@@ -43,12 +43,12 @@ def resident(process: int | str = "self", most: bool = False) -> float:
 
 
 def forget() -> None:
-    """Let the system count the most memory of this process anew."""
+    """Reset the system's peak memory of this process."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def write_lines(path: Path, count: int, seed: int) -> None:
-    """Lines of no word to twelve, five in the mean, of a thousand words."""
+    """Write lines of 0 to 12 words, 5 on average, of a vocabulary of a thousand."""
     rng = np.random.default_rng(seed)
     with open(path, "w", encoding="utf-8") as file:
         for first in range(0, count, WRITTEN):
@@ -69,7 +69,8 @@ def recipe_of(directory: Path, pairs: int) -> Recipe:
 
 
 def epochs_of_batches(recipe: Recipe, epochs: int) -> Iterator[Measured]:
-    """Read the corpus, build vocabularies, read it once more, then make all batches of each epoch.
+    """Read the corpus, build vocabularies, read the corpus again, and make all batches of each
+    epoch.
     """
     start = _forget_and_start()
     corpus = load_corpus(recipe.data)

@@ -1,4 +1,4 @@
-"""A corpus on the disk is the one in memory, and takes little of it; `python -m tests.memory`."""
+"""A corpus on disk gives the same results as one in memory, and takes little memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAIRS = 2000
 
 @pytest.fixture(params=[1 << 25, 200], ids=["memory", "disk"])
 def block(request, monkeypatch):
-    """Bytes that are kept in memory: more than there are, and few."""
+    """The bytes kept in memory: more than the corpus has, and few."""
     monkeypatch.setattr(stored, "BLOCK", request.param)
     return request.param
 
@@ -84,7 +84,7 @@ def test_streams_are_those_of_a_text_in_memory(tmp_path, block, level, dev):
 
 @pytest.mark.parametrize("hybrid", [False, True], ids=["words", "hybrid"])
 def test_batches_are_those_of_pairs_in_memory(tmp_path, block, hybrid):
-    """Bit for bit, over two epochs; a line that is left out is counted."""
+    """Bit for bit, over two epochs; lines that are left out are counted."""
     recipe = recipe_of(tmp_path, 300)
     data = replace(recipe.data, max_vocabulary=500, reverse_source=True, max_length=8)
     recipe = replace(recipe, data=data, train=replace(recipe.train, batch_size=9))
@@ -108,14 +108,14 @@ def test_batches_are_those_of_pairs_in_memory(tmp_path, block, hybrid):
 
 
 def arrays(batch):
-    """All that a batch holds."""
+    """All arrays of a batch."""
     return [batch.indices, *chain.from_iterable(
         (side.ids, side.lengths, *chain.from_iterable(side.characters))
         for side in (*batch.sources, batch.target))]
 
 
 def test_memory_is_flat_over_epochs(tmp_path, monkeypatch):
-    """An index and one block while it is read; the second epoch takes what the first does."""
+    """Reading takes an index and one block; the second epoch takes as much as the first."""
     monkeypatch.setattr(stored, "BLOCK", 1 << 12)
     monkeypatch.setattr(stored, "AT_ONCE", 16)
     monkeypatch.setattr(corpus, "READ", 1 << 12)
@@ -148,7 +148,7 @@ def test_a_disk_that_does_not_take_the_corpus_is_said(tmp_path, monkeypatch, cap
 
 
 def test_a_run_whose_corpus_is_on_the_disk_is_the_same(tmp_path, monkeypatch):
-    """The parameters, and what a checkpoint says of the data."""
+    """Its parameters are the same, and so are the facts on the data in its checkpoint."""
     write_corpus(tmp_path, 24)
     recipe = write_recipe(tmp_path / "r.yaml", train={"epochs": 1})
     for name, block in (("memory", 1 << 25), ("disk", 100)):

@@ -1,4 +1,4 @@
-"""What pruning costs, counted by hand; what the files and pictures have."""
+"""The cost of pruning counted by hand, and the content of files and pictures."""
 
 import json
 import math
@@ -62,7 +62,7 @@ def test_survivors_by_class_gate_input_and_word():
 
 
 class Measured:
-    """Counts measurements; the perplexity says how many weights are zero."""
+    """Counts the measurements. Its perplexity is the number of weights that are zero."""
 
     def __init__(self):
         self.calls = 0

@@ -30,7 +30,7 @@ def write(path, text):
 def test_spearman_by_hand() -> None:
     # without ties 1 - 6 sum d^2 / (n (n^2 - 1)), d the differences of ranks
     assert spearman([1, 20, 3], [10, 11, 40]) == pytest.approx(1 - 6 * (0 + 1 + 1) / (3 * 8))
-    assert spearman([1, 2, 3], [8, 9, 100]) == pytest.approx(1)  # ranks alone count
+    assert spearman([1, 2, 3], [8, 9, 100]) == pytest.approx(1)  # only ranks count
     assert spearman([1, 2, 3], [3, 2, -7]) == pytest.approx(-1)
     # ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: covariance 4.5, variances 4.5 and 5
     assert spearman([0, 5, 5, 9], [1, 2, 3, 4]) == pytest.approx(4.5 / math.sqrt(4.5 * 5))

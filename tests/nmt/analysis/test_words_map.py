@@ -58,7 +58,7 @@ def test_t_sne_without_scikit_learn(monkeypatch) -> None:
 
 
 def test_labels_avoid_points_and_each_other() -> None:
-    """Of two neighbours the second goes elsewhere; one in an empty place stands to the right."""
+    """The second of two neighbouring labels moves; a label without neighbours is to the right."""
     places = np.array([[0.0, 0.0], [2.0, 3.0], [200.0, 0.0]])
     widths = np.array([30.0, 30.0, 30.0])
     boxes = [np.concatenate([place + offset, place + offset + (30, 8)])

@@ -1,4 +1,4 @@
-"""What an adversary types or puts into files: one line that names it, and nothing is done."""
+"""Hostile arguments and files: the error is one line that names them, and nothing is done."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ assert CldrOptions, "the embedded corpus"
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A folder with a corpus and a run of a translator, `run`."""
+    """A directory with a corpus and a translator's run, `run`."""
     folder = tmp_path_factory.mktemp("adversary")
     write_corpus(folder)
     assert nmt("train", write_recipe(folder / "r.yaml", train={"epochs": 1}),
@@ -49,7 +49,7 @@ def run(runs, tmp_path):
 
 
 def change(path, arrays=lambda document: None, metadata=lambda document: None):
-    """Write a checkpoint anew, with another content and a checksum that fits."""
+    """Rewrite a checkpoint with other content and a matching checksum."""
     saved = checkpoint.load(path)
     arrays(saved.arrays), metadata(saved.metadata)
     checkpoint.save(path, saved.arrays, saved.metadata)
@@ -59,7 +59,7 @@ def change(path, arrays=lambda document: None, metadata=lambda document: None):
 
 
 def actions(parser):
-    """The options of a parser and of those in it."""
+    """The options of a parser and of its subparsers."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
@@ -89,7 +89,7 @@ def test_no_number_of_a_recipe_is_infinite_nan_or_astronomic(tmp_path, architect
     numeric = [name for name, key in keys_of(architecture).items()
                if "int" in key.written or "float" in key.written]
     assert len(numeric) > 20
-    if architecture != "luong":  # those that it has not
+    if architecture != "luong":  # keys that it does not have
         numeric = [name for name in numeric if name not in keys_of("luong")]
     for name in numeric:
         for value in (".inf", ".nan", "-.inf", "1" + "0" * 30):
@@ -197,7 +197,8 @@ def huge(value):
 def test_every_verb_names_the_parameter_that_overflows(
     runs, run, capsys, monkeypatch, tmp_path, value
 ):
-    """In one line, without NumPy's warnings; finite numbers are no fault of a file."""
+    """In one line, without NumPy's warnings; the file itself is valid, since its numbers are
+    finite."""
     for file in ("best", "last"):
         change(run / f"{file}.safetensors", huge(value))
     monkeypatch.chdir(runs)
@@ -219,7 +220,7 @@ def test_every_verb_names_the_parameter_that_overflows(
             "nmt: parameter 'encoder.0.W': expected numbers that do not overflow in the model, "
             f"found up to {abs(value):.3g}\n"), (arguments, output)
     status = nmt("train", "--resume", run, "--train.epochs", "2")
-    error = capsys.readouterr().err  # gates that are saturated have a loss, and gradients
+    error = capsys.readouterr().err  # a model with saturated gates has a loss and gradients
     assert (status, error) == (0, "") if value > 0 else (
         status == 2 and "the gradient of 'output.W_hy' is not finite" in error)
 

@@ -1,4 +1,4 @@
-"""`nmt aer`: links of any aligner against gold links, in both formats."""
+"""`nmt aer`: an aligner's links against gold links, in both formats."""
 
 import re
 
@@ -27,7 +27,7 @@ def write(path, lines):
 
 @pytest.fixture(autouse=True)
 def files(tmp_path, monkeypatch):
-    """Links and gold in both formats, and their sentences; we are in their directory."""
+    """Links and gold links in both formats, and their sentences, in the working directory."""
     monkeypatch.chdir(tmp_path)
     for name, content in (("found", FOUND), ("gold", GOLD)):
         for form, lines in content.items():
@@ -58,7 +58,8 @@ def test_gold_links_have_no_error_and_numbering_and_order_can_be_said(files, cap
 
 
 def test_sentences_behind_the_last_link_count(files, capsys) -> None:
-    """In NAACL format they have no line; a file in Pharaoh format, or the sentences, say so."""
+    """They have no line in NAACL format; a file in Pharaoh format or the sentences tell their
+    number."""
     write(files / "short", ["1 1 1"])
     write(files / "long", ["0-0", "", "", ""])
     write(files / "four", ["a"] * 4)
@@ -85,7 +86,8 @@ def test_scores_behind_links_are_left_out(files, capsys) -> None:
 
 
 def test_links_of_a_models_tokens(tmp_path, monkeypatch, capsys) -> None:
-    """A model's tokens are more than the words between spaces; links and tokens go together."""
+    """A model has more tokens than there are words between spaces, so links need the model's
+    tokens."""
     monkeypatch.chdir(tmp_path)
     for name, line in (("en", "It isn't 2:30, is it?"), ("de", "Es ist nicht 2:30, oder?")):
         write(tmp_path / f"raw.{name}", [line] * 12)

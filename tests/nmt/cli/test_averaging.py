@@ -16,7 +16,7 @@ TWO = ("m/epoch-2.safetensors", "m/epoch-3.safetensors")
 
 @pytest.fixture(scope="module", autouse=True)
 def work(workplace):
-    """A run of two epochs, gone on with for a third, that keeps the last two."""
+    """A run of two epochs that was resumed for a third, and keeps the last two checkpoints."""
     write_recipe(workplace / "r.yaml", train={"keep": 2}, evaluate={"bleu": False},
                  parametrize={"normalized": {"encoder.W_e": 2.0}})
     assert nmt("train", "r.yaml", "--output", "m") == 0
@@ -34,7 +34,7 @@ def test_the_last_epochs_are_kept() -> None:
 
 
 def test_the_average_is_the_mean_of_what_is_stored(capsys) -> None:
-    """Of the stored table, not of its normalised rows; the mean has a norm of its own."""
+    """The mean is that of the stored table, not of its normalised rows."""
     members = [checkpoint.load(path).select(checkpoint.PARAMETERS) for path in TWO]
     mean = checkpoint.load("mean/last.safetensors")
     for name, array in mean.select(checkpoint.PARAMETERS).items():
@@ -48,7 +48,7 @@ def test_the_average_is_the_mean_of_what_is_stored(capsys) -> None:
 
 
 def test_the_average_of_a_model_whose_parameters_are_what_is_trained() -> None:
-    """Where nothing is parametrized, what is written is the mean, not the first checkpoint."""
+    """Without parametrizations, the mean is written and not the first checkpoint."""
     write_recipe(Path("plain.yaml"), train={"keep": 2}, evaluate={"bleu": False})
     assert nmt("train", "plain.yaml", "--output", "plain") == 0
     assert nmt("average", "plain", "--output", "plain-mean") == 0
@@ -59,7 +59,7 @@ def test_the_average_of_a_model_whose_parameters_are_what_is_trained() -> None:
 
 
 def test_checkpoints_of_one_run_as_an_ensemble(capsys) -> None:
-    """A checkpoint's file stands where a run directory does."""
+    """A checkpoint's file can be given in place of a run directory."""
     pairs = [("one two".split(), "eins zwei".split())]
     first, other = (System.open(path) for path in TWO)
     together = System.open_all([Path(path) for path in TWO], "logs")

@@ -1,4 +1,4 @@
-"""`nmt back-translate`, and training on what it makes and on text without sources."""
+"""`nmt back-translate`, and training on its output and on text without sources."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def test_both_files_or_none(work, capsys, monkeypatch) -> None:
 
 
 def test_text_without_sources_leaves_the_encoder_alone(tmp_path, monkeypatch) -> None:
-    """What a run learns of it is in the decoder: the encoder has moved by the pairs alone."""
+    """Only the decoder learns from it; the encoder is trained by the pairs alone."""
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path)
     write_recipe(tmp_path / "pairs.yaml", train={"epochs": 1}, model={"dropout": 0.0})

@@ -24,7 +24,8 @@ CODES = {"source_codes": "own.codes", "target_codes": "own.codes"}
 
 @pytest.fixture(scope="module", autouse=True)
 def work(workplace):
-    """A directory with a model of pieces, merges of a file, trained for two epochs with dropout."""
+    """A directory with a model of pieces, with merges from a file, trained for two epochs with
+    dropout."""
     Codes(MERGES).write("own.codes")
     write_recipe(workplace / "r.yaml", data={"subwords": {**CODES, "dropout": 0.3}},
                  search={"length_factor": 8.0})
@@ -42,7 +43,7 @@ def test_a_run_has_its_codes_and_writes_words(capsys) -> None:
 
 
 def test_verbs_on_a_model_of_pieces(capsys) -> None:
-    """Links and error rates are of words, maps of pieces, perplexity per piece."""
+    """Links and error rates are in words, attention maps in pieces, and perplexity is per piece."""
     lines = lines_of(capsys, "align", "test.en", "test.de", "--model", "m")
     for links, source, target in zip(lines, *map(read_lines, ("test.en", "test.de")), strict=True):
         actual = [tuple(map(int, link.split("-"))) for link in links.split()]
@@ -68,7 +69,8 @@ def test_verbs_on_a_model_of_pieces(capsys) -> None:
 
 
 def test_dropout_is_drawn_anew_each_epoch_and_resumes_bit_for_bit(tmp_path) -> None:
-    """Killed within the second epoch and resumed, the run ends as one that was never stopped."""
+    """A run that is killed within the second epoch and resumed ends like one that was not
+    stopped."""
     recipe = load_recipe(Recipe, "r.yaml", ["--train.checkpoint_every=3"])
     with pytest.raises(Crash):
         train(recipe, tmp_path / "m", CrashAt(14))

@@ -29,7 +29,7 @@ VERBS = [
     "evaluate test.en test.de --model model other --ensemble",
 ]
 
-OF_WEIGHTS = [  # of them alone, so that best and last differ too little here
+OF_WEIGHTS = [  # left out, since best and last differ too little here
     "similarity pairs --model model", "words pairs --model model --output map.png",
     "prune model --percent 50 --output new", "redundancy model --output new",
 ]
@@ -50,7 +50,7 @@ def _weakened(_trained, tmp_path_factory):
 
 @pytest.fixture
 def runs(_weakened, tmp_path, monkeypatch):
-    """`model`, `other` and `lm`, whose best parameters are weak ones; we are in their directory."""
+    """`model`, `other` and `lm`, whose best parameters are weakened, in the working directory."""
     shutil.copytree(_weakened, tmp_path / "runs")
     monkeypatch.chdir(tmp_path / "runs")
     return tmp_path / "runs"
@@ -58,7 +58,7 @@ def runs(_weakened, tmp_path, monkeypatch):
 
 @pytest.fixture
 def call(runs, monkeypatch, capsys):
-    """Call a command of words; what it prints and writes, but for how fast it was."""
+    """Call a command; return what it prints and writes, without its speed."""
 
     def call(words, *options):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two three\nfive\n")))
@@ -72,7 +72,7 @@ def call(runs, monkeypatch, capsys):
 
 @pytest.mark.parametrize("words", VERBS)
 def test_every_command_takes_either(runs, call, words) -> None:
-    """The best is the default; in a directory that has only the last, that is."""
+    """The default is the best checkpoint; in a directory with only the last one, it is the last."""
     best, last = (call(words, "--checkpoint", which) for which in ("best", "last"))
     assert best != last
     if words in VERBS[:3]:
@@ -141,7 +141,7 @@ def systems(directory):
 
 
 def test_training_speed_stands_beside_each_model(runs, call) -> None:
-    """By CPU time where the log has it; where one has not, by the fastest quarter for all."""
+    """Speed is by CPU time if all logs have it, otherwise by the fastest quarter."""
     command = "evaluate test.en test.de --model model other --output report"
     shown = call(command)
     rates = [system["training_target_tokens_per_second"] for system in systems(runs)]

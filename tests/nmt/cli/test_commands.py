@@ -1,4 +1,4 @@
-"""The commands as a user calls them: what they print, write, and say when something is wrong."""
+"""The commands as a user calls them: their output, their files and their errors."""
 
 import io
 import json
@@ -27,7 +27,7 @@ MODEL_FILES = {"best.safetensors", "last.safetensors", "log.jsonl", "recipe.yaml
 
 @pytest.fixture
 def translate(trained, monkeypatch, capsys):
-    """Call `nmt translate` with bytes on stdin; its stdout."""
+    """Call `nmt translate` with bytes on stdin; return its stdout."""
 
     def call(content, *options):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
@@ -116,7 +116,7 @@ def test_ctrl_c_saves_and_resume_goes_on(corpus) -> None:
     assert same_arrays(corpus / "cut" / LAST, corpus / "whole" / LAST)
 
 
-@pytest.mark.filterwarnings("error")  # on stderr they would stand beside the one line
+@pytest.mark.filterwarnings("error")  # on stderr there is only the error's line
 def test_a_loss_that_is_not_finite_stops_training(corpus, capsys, monkeypatch) -> None:
     monkeypatch.setitem(LIMITS, "learning_rate", (0, 1e40))
     before = files_in(corpus)
@@ -266,7 +266,7 @@ def test_nbest_and_alignments(translate, trained, tmp_path) -> None:
 
 
 def test_nbest_marks_what_was_cut(translate, trained) -> None:
-    """Four words to say and eleven steps, or three words' worth of steps, to say them in."""
+    """A translation of four words with a limit of eleven steps, and with one of three words."""
     system = System.open(trained / "model")
     search = replace(system.recipe.search, beam=12, nbest=12, minimum_steps=2, length_factor=0.5)
     recipe = trained / "model" / "recipe.yaml"
@@ -334,7 +334,7 @@ def test_wrong_translation(trained, monkeypatch, capsys, options, content, messa
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     before = files_in(trained)
     assert re.search(message, complaint(capsys, "translate", "--model", "model", *options))
-    assert files_in(trained) == before  # no half of a file of links
+    assert files_in(trained) == before  # no incomplete file of links
 
 
 def test_output_is_utf8_in_any_locale(trained) -> None:
@@ -347,7 +347,7 @@ def test_output_is_utf8_in_any_locale(trained) -> None:
 
 
 def test_a_reader_that_leaves_ends_it_quietly(trained) -> None:
-    """As `nmt translate ... | head -1` does, with more output than a pipe holds."""
+    """Like `nmt translate ... | head -1`, with more output than a pipe holds."""
     (trained / "many").write_text("one two three four five\n" * 4000)
     with open(trained / "many", "rb") as many:
         process = start("translate", "--model", trained / "model", "--beam", 1, "--nbest", 1,

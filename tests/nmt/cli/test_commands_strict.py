@@ -1,4 +1,4 @@
-"""The commands on the strict stand-in for CuPy: what `--backend cupy` would do, without a GPU."""
+"""The commands with `--backend cupy` on the strict stand-in for CuPy, without a GPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _strict_cupy(monkeypatch):
 
 
 def on_stand_in(*arguments):
-    """Run a command with `--backend cupy`; it must have moved something there."""
+    """Run a command with `--backend cupy`, which must move arrays to the device."""
     strict.counts.reset()
     assert nmt("--backend", "cupy", *arguments) == 0
     assert strict.counts.to_device > 0
@@ -68,7 +68,7 @@ def test_translate(trained, monkeypatch, capsys, tmp_path) -> None:
 
 
 def test_the_other_questions(trained, monkeypatch, capsys, tmp_path) -> None:
-    """Maps, dictionaries, perplexity, sampling, and an ensemble in two ways."""
+    """Attention maps, dictionaries, perplexity, sampling, and an ensemble with both averages."""
     pair, model = [trained / "test.en", trained / "test.de"], ["--model", trained / "model"]
     two = [*model, trained / "model"]
     outputs = []

@@ -1,4 +1,4 @@
-"""The demonstration, cut down to seconds."""
+"""`nmt demo`, reduced to seconds."""
 
 import importlib.util
 import re
@@ -79,7 +79,7 @@ MANIFEST = '["recipe.yaml", "source.vocab", "best.safetensors", "attention.png",
 @pytest.mark.parametrize("name", ["recipe.yaml", "source.vocab", "best.safetensors",
                                   "attention.png"])
 def test_a_marker_is_not_enough(tmp_path, name, manifest) -> None:
-    """What is listed and does not begin as the demo's files do is a stranger's; so is a link."""
+    """A listed file that does not begin like the demo's files is not replaced, nor is a link."""
     (tmp_path / ".demo").write_text(manifest)
     (tmp_path / name).write_text("years of work")
     with pytest.raises(UserError, match=f"{name}: expected what an earlier demo wrote, found"):
@@ -119,7 +119,7 @@ def test_the_map_is_that_of_a_translation_that_fits_the_terminal() -> None:
                                   for n in lengths])
 
     assert place(3, 15, 14, 9) == 2
-    assert place(0, 3, 20, 7) == 2  # none fits: the longest, never an empty one if others are not
+    assert place(0, 3, 20, 7) == 2  # none fits: the longest one, which is empty only if all are
 
 
 def test_the_embedded_corpus_can_be_written_and_trained_on(tmp_path, capsys) -> None:

@@ -25,7 +25,7 @@ GERMAN = dict(zip(SOURCE, TARGET, strict=True))
 
 @pytest.fixture
 def system(trained):
-    """The toy translator, whose working directory we are in; `model` is its directory."""
+    """The toy translator; `model` is its directory in the working directory."""
     return System.open("model")
 
 
@@ -38,7 +38,7 @@ def write(path, *lines):
 
 
 def test_forced_alignments_find_the_words_that_translate_each_other(system) -> None:
-    """The corpus is word for word: word i belongs to word i, and the source is read reversed."""
+    """In the corpus, word i translates word i; the source is read in reverse."""
     pairs = [(x.split(), y.split()) for x, y in zip(read_lines("train.en"), read_lines("train.de"),
                                                     strict=True)]
     right = wrong = 0
@@ -81,7 +81,7 @@ def test_align(system, trained, capsys) -> None:
 
 @pytest.fixture
 def forgetful(system, trained):
-    """The same translator, which knows "eins" as `<unk>`: the two have changed places."""
+    """The same translator with "eins" and `<unk>` exchanged."""
     saved = checkpoint.load(trained / "model" / BEST)
     (eins,) = system.target.ids(["eins"])
     for name in ("output.W_hy", "decoder.W_e"):
@@ -188,7 +188,7 @@ def test_systems_stand_side_by_side(system, trained, capsys) -> None:
 
 
 def retrained(seed, **settings):
-    """Another translator with the vocabularies and the data of `model`."""
+    """Another translator with the same vocabularies and data as `model`."""
     overrides = [word for name, value in settings.items() for word in (f"--{name}", value)]
     assert nmt("train", "model/recipe.yaml", "--output", f"model-{seed}", "--train.seed", seed,
                "--train.epochs", 1, "--evaluate.bleu", "no", *overrides) == 0
@@ -276,7 +276,7 @@ def test_bleu_after_replacement(forgetful, trained, capsys) -> None:
 
 
 def systems_of(capsys, *arguments):
-    """What `nmt evaluate` prints, and the systems of its JSON."""
+    """The printed output of `nmt evaluate`, and the systems in its JSON."""
     shown = printed(capsys, "evaluate", *arguments, "--output", "o")
     with open("o/evaluation.json", encoding="utf-8") as file:
         return shown, json.load(file)["systems"]
@@ -285,8 +285,8 @@ def systems_of(capsys, *arguments):
 def test_sentences_without_unknown_words_are_translated_without_any(
     forgetful, trained, capsys
 ) -> None:
-    """Unknown to the vocabularies on either side; the references of the others are what the model
-    says where it may not say `<unk>`."""
+    """Words may be unknown on either side. The references of the other sentences are the model's
+    translations without `<unk>`."""
     sources = ["one two three one", "one new two two", "", "three two one two", "five six two one",
                "six one five two"]
     options = SearchOptions(2, unknown=False)
@@ -305,7 +305,7 @@ def test_sentences_without_unknown_words_are_translated_without_any(
 
 
 def test_each_system_knows_its_own_words(system, trained, capsys) -> None:
-    """Down to none at all, whose score is a dash."""
+    """A system without such sentences has a dash for a score."""
     retrained(6, **{"data.max_vocabulary": 5})
     retrained(7, **{"data.max_vocabulary": 3})
     pairs = [pair for pair in zip(read_lines("train.en"), read_lines("train.de"), strict=True)
@@ -327,7 +327,7 @@ def test_each_system_knows_its_own_words(system, trained, capsys) -> None:
 def test_models_without_attention_stand_beside_those_with_it(
     system, trained, capsys, average
 ) -> None:
-    """The ensemble has the alignments of its members that have any."""
+    """The ensemble's alignments are those of its members with attention."""
     plain = {"model.attention": "none", "model.input_feeding": "no"}
     other = retrained(8, **plain)
     gold = write(trained / "g", *["0-0"] * 6)
@@ -381,7 +381,7 @@ def test_dictionary(system, capsys) -> None:
         assert shown == f"d: {len(SOURCE)} source words\n"
         assert dict(line.split("\t") for line in read_lines("d")) == GERMAN
     assert printed(capsys, "dictionary", "dev.en", "dev.de", "d", "--model", "model") \
-        == "d: 0 source words\n"  # 101 links, as in the thesis, are in no toy
+        == "d: 0 source words\n"  # the toy corpus does not have 101 links, the thesis's minimum
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -1,4 +1,4 @@
-"""Words with factors from files to translations: case, place and tags, with pieces; bad files."""
+"""Factored words from files to translations: case, place and tags, with pieces; invalid files."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ TAGS = {word: "EVEN" if k % 2 == 0 else "ODD"
 
 @pytest.fixture
 def work(tmp_path, monkeypatch):
-    """Every second sentence in capitals; tags of the words in files of their own."""
+    """A corpus in which every second sentence is in capitals, with files of the words' tags."""
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path, pairs=60)
     for name in ("train", "dev", "test"):

@@ -1,4 +1,4 @@
-"""A language model beside a translator: `nmt lm tune`, `nmt translate --lm`, what does not fit."""
+"""A language model beside a translator: `nmt lm tune`, `nmt translate --lm`, and errors."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from nmt.system import System
 
 @pytest.fixture
 def work(trained, capsys):
-    """With `same`, a language model of the translator's words."""
+    """A directory with `same`, a language model of the translator's words."""
     write_recipe(Path("same.yaml").resolve(), TEXT_RECIPE, model={"layers": 1},
                  text={"vocabulary": "model/target.vocab"}, train={"epochs": 4})
     captured(capsys, "lm", "train", "same.yaml", "--output", "same")

@@ -1,4 +1,4 @@
-"""`nmt translate --jobs`: processes that share the batches, and write what one writes."""
+"""`nmt translate --jobs`: several processes write the same as one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nmt.system import System
 
 @pytest.fixture
 def there(trained: Path) -> Path:
-    """A model, many sentences with an empty one between, a dictionary."""
+    """A model, many sentences with an empty one among them, and a dictionary."""
     lines = Path("train.en").read_text("utf-8").splitlines()
     Path("many.en").write_text("\n".join([*lines, "", *lines[:7]]) + "\n", "utf-8")
     Path("words").write_text("one\teins\ntwo\tzwei\n", "utf-8")
@@ -78,4 +78,4 @@ def test_ctrl_c_ends_all(there) -> None:
         _, err = running.communicate(timeout=60)
     assert (running.returncode, err) == (130, b"nmt: interrupted\n")
     with pytest.raises(ProcessLookupError):
-        os.killpg(running.pid, 0)  # nobody of its session is left
+        os.killpg(running.pid, 0)  # no process of its session is left

@@ -27,7 +27,7 @@ def run(corpus):
 
 
 def test_steps(run, corpus, capsys) -> None:
-    """The parts and the bias make the logits of search; with fixnorm all norms are r."""
+    """The parts and the bias add up to search's logits; with fixnorm all norms are r."""
     directory, system = run
     pair = (["one", "two"], system.target.tokens([3, 2]))
     steps = logits_of(system, pair, 1)
@@ -53,7 +53,7 @@ def test_steps(run, corpus, capsys) -> None:
 
 
 def test_lexicon(run, corpus, capsys) -> None:
-    """p of Table 3.9 is the module's own, of a word that has all of a_t."""
+    """p of Table 3.9 is the module's prediction for a word with all of the attention."""
     directory, system = run
     word = system.source.words[3]
     ((name, actual),) = lexicon(system, [word], len(system.target))
@@ -102,7 +102,7 @@ def test_models_without_the_module(trained, capsys) -> None:
 
 
 def test_paired_bootstrap(tmp_path, capsys) -> None:
-    """A system against itself is no different; one that is right against one that is wrong is."""
+    """A system does not differ from itself; a right system differs from a wrong one."""
     references = [f"a b c d e {i}" for i in range(40)]
     wrong = [line.replace("c", "x") if i % 2 else line for i, line in enumerate(references)]
     ((metric, signature, (baseline, same, right)),) = compare(

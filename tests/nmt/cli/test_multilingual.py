@@ -1,4 +1,4 @@
-"""One model of several languages, told by a token which to write; tokens that it never read."""
+"""One model of several languages, in which a token chooses the language; unknown tokens."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from nmt.system import System
 
 
 def test_one_model_writes_what_it_is_told(tmp_path, monkeypatch, capsys) -> None:
-    """The same words: with <2de> German, with <2en> the English itself."""
+    """The same words give German with <2de>, and the English itself with <2en>."""
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path, pairs=200)
     for language in ("de", "en"):

@@ -1,4 +1,5 @@
-"""Every option that writes: into a device, a FIFO, through a link, and never in their place."""
+"""Every option that writes a file writes into devices and FIFOs and through links, and does not
+replace them."""
 
 import io
 import sys

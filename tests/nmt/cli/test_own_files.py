@@ -1,4 +1,4 @@
-"""`nmt train --train a.en a.de` and `nmt init`: two files of one's own are enough."""
+"""`nmt train --train a.en a.de` and `nmt init`: two files are enough to train."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_drawn_line_that_is_too_long_is_named_by_its_line(
 
 
 def test_no_source_of_the_validation_set_is_trained_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where lines repeat, as Tatoeba's do, all lines of a drawn source are drawn."""
+    """If lines repeat, as in Tatoeba, all lines of a drawn source are drawn."""
     words = SOURCE + TARGET
     lines = [f"{words[i % 14]} {words[i * i % 11]}" for i in range(60)]
     Path("twice.en").write_text("\n".join(lines * 2 + ["once more"]) + "\n")
@@ -195,7 +195,7 @@ def test_checkpoints_that_are_compared_have_the_names_of_their_runs(tmp_path: Pa
 
 
 def test_translations_begin_with_a_prefix(capsys: pytest.CaptureFixture[str]) -> None:
-    """Also with a mark that stands at the following word in all of the training text."""
+    """Also if the prefix ends where the training text always has a joiner's mark."""
     for name in ("train.de", "dev.de"):
         Path(name).write_text("".join(f"l'{line}" for line in open(name, encoding="utf-8")))
     assert nmt("train", "--train", "train.en", "train.de", *SMALL, "--output", "run") == 0

@@ -1,4 +1,4 @@
-"""`nmt prune` and `nmt redundancy`: what a user types, gets, and is told."""
+"""`nmt prune` and `nmt redundancy`: their options, files and messages."""
 
 import io
 import json
@@ -41,7 +41,7 @@ def test_a_sparse_directory_is_smaller_and_the_same_model(trained, capsys):
 
 
 def test_sparse_products_translate_alike(trained, capsys, monkeypatch):
-    """Where at most a tenth is left; which weights those are is said on stderr."""
+    """With at most a tenth of the weights left; stderr names the sparse weights."""
     pytest.importorskip("scipy", reason="scipy (extra `sparse`) is not installed")
     assert nmt("prune", trained / "model", "--percent", 90, "--scheme", "class-uniform",
                "--output", trained / "p") == 0
@@ -118,7 +118,7 @@ def test_a_mask_that_does_not_fit_the_checkpoint_is_named(trained, capsys):
 
 
 def test_redundancy_writes_figures_and_pictures(trained, capsys):
-    """A small sweep with a retrained run; the files say what the lines do."""
+    """A small sweep with a retrained run; the files agree with the printed lines."""
     captured(capsys, "prune", trained / "model", "--percent", 80, "--output", trained / "r",
              "--retrain", "--train.epochs=1")
     assert nmt("redundancy", trained / "model", "--output", trained / "out", "--percents", 0, 80,

@@ -29,7 +29,7 @@ def write(path, *lines):
 
 @pytest.fixture(autouse=True)
 def files(corpus):
-    """A toy corpus whose words translate word for word, and the pairs above; we are there."""
+    """A toy corpus that translates word for word, and the pairs above, in the working directory."""
     for name, lines in (("s", ENGLISH), ("t", FRENCH), ("links", LINKS)):
         write(corpus / name, *lines)
     return corpus
@@ -118,7 +118,7 @@ def test_there_and_back(files, capsys, method) -> None:
     assert captured(capsys, *restore).out.splitlines() == RESTORED[method]
     nmt(*restore, "--output", "restored")
     assert read_lines("restored") == RESTORED[method]
-    # Before: one kind of unknown word, whatever the method.
+    # Before restoration there is one kind of unknown word, whatever the method.
     assert captured(capsys, *restore, "--keep-unknown").out.splitlines() == ANNOTATED["noalign"][1]
 
 
@@ -252,7 +252,7 @@ def test_one_perplexity_where_nothing_is_posall(trained, capsys) -> None:
 
 
 def test_scores_by_rarity(files, capsys) -> None:
-    lines = [f"w{n} a b c" for n in range(120)]  # later ones are rarer
+    lines = [f"w{n} a b c" for n in range(120)]  # later sentences are rarer
     write(files / "src", *lines)
     write(files / "train", *(line for n, line in enumerate(lines) for _ in range(120 - n)))
     write(files / "ref", *lines)

@@ -1,4 +1,5 @@
-"""The claims of the papers: figures that stand on pages, a verdict by rule, a script that runs."""
+"""The papers' claims: their figures are on the linked pages, verdicts follow the rule, scripts
+run."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def claim_of(better: str, worse: str) -> Claim:
 
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes a claim with a given script the only one."""
+    """Returns a function that makes a claim with a given script the only claim."""
     def put(script: str) -> None:
         claim = dataclasses.replace(CLAIMS["reversal"], name="toy", script=script)
         monkeypatch.setattr(nmt.cli.reproducing, "load_claims", lambda: {"toy": claim})

@@ -1,4 +1,4 @@
-"""`nmt rerank`: lists rescored by models of both directions, weights tuned and taken on."""
+"""`nmt rerank`: lists are rescored by models of both directions; weights are tuned and applied."""
 
 import json
 from pathlib import Path

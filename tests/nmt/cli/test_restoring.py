@@ -1,4 +1,5 @@
-"""`nmt evaluate --restore`: what annotate, translate, restore and score do, of several systems."""
+"""`nmt evaluate --restore` does for several systems what annotate, translate, restore and score
+do."""
 
 import io
 import json
@@ -19,7 +20,7 @@ PAIR = ["dev.en", "dev.de"]
 
 @pytest.fixture(scope="module", autouse=True)
 def models(workplace):
-    """A directory with links, a dictionary, and a model for each method on its annotated text."""
+    """A directory with links, a dictionary, and a model of each method's annotated text."""
     for name in ("train", "dev"):
         nmt("align", f"{name}.en", f"{name}.de", "--method", "hmm", "-o", f"{name}.links")
     nmt("dictionary", "train.en", "train.de", "d", "--links", "train.links", "--min-count", 1)
@@ -95,7 +96,7 @@ def test_systems_of_all_methods_stand_side_by_side(capsys) -> None:
                               "--rarity", "train.en")
     assert [system["name"] for system in actual] == models
     assert re.search(r"^layers +1 +2 +1 +2$", shown, re.MULTILINE)
-    assert "vocabulary" not in shown  # the same, symbols left aside
+    assert "vocabulary" not in shown  # the same without symbols
     assert {tuple(system["vocabulary"]) for system in actual} == {(6, 5)}
     assert re.search(r"^  of positions +- +- +[\d.]+ +-$", shown, re.MULTILINE)
     assert re.search(r"^BLEU, unk replaced \(annotation\)( +[\d.]+){4}$", shown, re.MULTILINE)
@@ -107,7 +108,7 @@ def test_systems_of_all_methods_stand_side_by_side(capsys) -> None:
 
 @pytest.mark.usefixtures("no_pictures")
 def test_attention_stands_beside_annotation(capsys) -> None:
-    """A model without symbols is noalign's, unless its attention points."""
+    """A model without symbols counts as noalign, unless it has attention."""
     recipe = write_recipe(Path("noalign").resolve() / "a.yaml",
                           data={"max_length": 12}, train={"epochs": 1})
     assert nmt("train", recipe, "--output", "m-attention") == 0

@@ -1,5 +1,5 @@
-"""`data.reverse_target`: a model that writes from the end is one of reversed lines, and every verb
-puts what it says in order again."""
+"""`data.reverse_target`: a model that writes from the end equals a model of reversed lines, and
+every verb restores the order of its output."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ SETS = ("train", "dev", "test")
 
 @pytest.fixture(scope="module", autouse=True)
 def work(workplace):
-    """One model told to write from the end, and one of text whose target lines are reversed."""
+    """A model that writes from the end, and a model of text with reversed target lines."""
     for name in SETS:
         lines = [" ".join(line.split()[::-1]) for line in read_lines(f"{name}.de")]
         Path(f"{name}.ed").write_text("\n".join(lines) + "\n", "utf-8")
@@ -65,7 +65,8 @@ def test_scores_and_rows_stand_at_their_words() -> None:
 
 
 def test_other_verbs(capsys) -> None:
-    """Maps, evaluation, reranking, the pages; no ensemble with one that writes from the start."""
+    """Attention maps, evaluation, reranking and pages; an ensemble with a model that writes from
+    the start is refused."""
     shown = lines_of(capsys, "attention", "test.en", "test.de", "--model", "told")
     assert shown[0] == f"1: {read_lines('test.de')[0]}"
     rows = [line.split()[0] for line in shown[1:] if line.strip()]

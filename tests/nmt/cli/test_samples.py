@@ -1,4 +1,4 @@
-"""What training shows below its scores, and says of unknown words at its end."""
+"""The sample translations below the scores of training, and its final message on unknown words."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tiny_run import lines_of, write_recipe
 
 @pytest.fixture
 def there(corpus: Path) -> Path:
-    """The corpus, whose dev set begins with an empty line and one source twice."""
+    """The corpus, whose dev set begins with an empty line and the same source twice."""
     for end, lines in (("en", ["", "one two", "one two", "six", "zero"]),
                        ("de", ["x", "eins zwei", "eins", "sechs Elche", "null"])):
         (corpus / f"dev.{end}").write_text("\n".join(lines) + "\n", "utf-8")

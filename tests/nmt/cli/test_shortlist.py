@@ -1,4 +1,5 @@
-"""`nmt translate --shortlist`: a search over few words, equal to the whole search where it may."""
+"""`nmt translate --shortlist`: a search over few words; over all words it equals the usual
+search."""
 
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from nmt.system import System
 
 @pytest.fixture(scope="module", autouse=True)
 def work(workplace):
-    """Two models, whose ensemble is tried too, and dictionaries."""
+    """Two models, which are also used as an ensemble, and dictionaries."""
     write_recipe(workplace / "r.yaml", evaluate={"bleu": False}, model={"output_bias": True},
                  train={"epochs": 3, "learning_rate": 0.03})
     for seed in (1, 2):
@@ -39,7 +40,7 @@ def test_all_words_are_the_whole_search(capsys, models) -> None:
 
 
 def test_only_candidates_are_written_and_their_ids_are_put_back() -> None:
-    """Each sentence in a batch of its own; the words' scores are those of a softmax over few."""
+    """Each sentence is a batch; scores are those of a softmax over the shortlist."""
     system = System.open("m1")
     words = dict(zip(SOURCE, TARGET, strict=True))
     for line in read_lines("test.en"):
@@ -65,7 +66,7 @@ def test_a_dictionary_of_several_translations(capsys) -> None:
     many = [line.split("\t")[1].split() for line in read_lines("many")]
     assert max(map(len, many)) == 3 and all(len(set(words)) == len(words) for words in many)
     few, told = translated(capsys, "--model", "m1", "--shortlist", "one", "--shortlist-check")
-    assert len(few) == 6 and "9 of 9" in told  # 500 frequent words are all
+    assert len(few) == 6 and "9 of 9" in told  # 500 frequent words are all words
 
 
 def test_what_does_not_go_together(capsys) -> None:

@@ -1,4 +1,4 @@
-"""The commands start quickly: what is slow to import is imported where it is used."""
+"""The commands start quickly, because slow modules are imported where they are used."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ def test_tokens_are_joined_as_moses_does(
 
 
 def test_what_table_5_1_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of seven words, four types; `a` and `b` are the most frequent of four characters."""
+    """A text of seven words of four types, whose most frequent characters of four are `a` and
+    `b`."""
     path = tmp_path / "t"
     path.write_text("ab aab ab\n\nab bd ab abc\u0301\n", encoding="utf-8")
     assert nmt("statistics", path, "--characters", "2") == 0
@@ -35,7 +36,8 @@ def test_what_table_5_1_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_consecutive_pairs_are_joined(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Windows of 1, 2, 1, 2 .. pairs: apart each pair is in one, overlapping one begins at each."""
+    """Windows of 1, 2, 1, 2 .. pairs. Without overlap each pair is in one window; with overlap a
+    window begins at each pair."""
     source, target = tmp_path / "text.de", tmp_path / "text.en"
     source.write_text("a\nb \n\nd\ne\n", encoding="utf-8")
     target.write_text("A\nB\nC\nD\nE\n", encoding="utf-8")

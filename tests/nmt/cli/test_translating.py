@@ -61,7 +61,8 @@ def test_errors_come_before_any_line(
 def test_an_odd_line_costs_itself_alone(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line too long, bytes that are no UTF-8, far too many bytes: empty lines, and warnings."""
+    """A line that is too long, is not UTF-8, or has far too many bytes becomes an empty line, with
+    a warning."""
     plain = lines_of(capsys, "translate", "test.en", "--model", "model")
     lines = Path("test.en").read_bytes().splitlines(keepends=True)
     odd = [b"one " * 1001 + b"\n", b"one \xff\n", b"one " * 100_000 + b"\n"]
@@ -111,7 +112,8 @@ def test_a_pipe_that_pauses_is_answered(
 
 
 def test_lines_arrive_whole() -> None:
-    """Whatever the pieces in which a pipe gives them; a longer one in parts, as a file's."""
+    """Lines arrive whole, in whatever pieces a pipe delivers them. A line that is too long comes in
+    parts, as from a file."""
     ours, theirs = os.pipe()
     content = b"one\n\n" + b"x" * 30_000 + b"\ntwo"
     os.write(theirs, content)
@@ -191,7 +193,7 @@ def test_every_verb_reads_and_writes_compressed_files(
 
 
 def converse(*arguments: object, typed: str) -> tuple[int, str]:
-    """A command at a terminal of its own: what it exits with and what stands there."""
+    """Run a command in a new terminal; return its exit status and the screen."""
     main, terminal = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "nmt", *map(str, arguments)],
@@ -203,7 +205,7 @@ def converse(*arguments: object, typed: str) -> tuple[int, str]:
     while True:
         try:
             seen += os.read(main, 4096)
-        except OSError:  # the terminal is gone with the process
+        except OSError:  # the terminal closes with the process
             break
     os.close(main)
     return process.wait(), seen.decode().replace("\r", "")

@@ -122,7 +122,7 @@ def untrained_model():
 
 
 def model_of_trees(monkeypatch):
-    """The same, which writes FOUND whatever it is."""
+    """The same model, which always writes FOUND."""
     untrained_model()
     actual = [[Translation(line.split(), 0.0, 0.0, None)] for line in FOUND.splitlines()]
     monkeypatch.setattr(System, "translate", lambda *_, **__: actual)
@@ -151,7 +151,7 @@ def test_a_model_of_trees(parses, monkeypatch, capsys, tmp_path) -> None:
 
 
 def test_valid_trees_alone(parses, capsys) -> None:
-    """An untrained model writes no tree, with the constraint it writes nothing else."""
+    """An untrained model writes no trees, and with the constraint only trees."""
     untrained_model()
     capsys.readouterr()
     evaluate = ["evaluate", "words", "gold", "--model", "model", "--trees"]

@@ -16,7 +16,7 @@ TEST = {"test_source": "test.en", "test_target": "test.de"}
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """English, its words backwards as a second language, German; runs `two`, `one`, `other`."""
+    """English, its words in reverse as a second source, and German; runs `two`, `one`, `other`."""
     directory = tmp_path_factory.mktemp("two")
     write_corpus(directory, pairs=150)
     for name in ("train", "dev", "test"):

@@ -1,4 +1,4 @@
-"""The boundary of the command lines: whatever happens is one line and an exit status."""
+"""The boundary of the command lines: every error is one line and an exit status."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def shell(command: str, code: str = PRINT) -> subprocess.CompletedProcess:
 
 
 def test_closed_streams_and_a_full_device():
-    """Nothing is lost silently, nothing is printed twice, no file gets a stream's descriptor."""
+    """No output is lost silently or printed twice, and no file gets a stream's descriptor."""
     assert shell("<&-").stdout == "x" * 9 + "\n"
     for read in ("sys.stdin.buffer", "input()"):
         unread = shell("<&-", PRINT.replace("print('x' * 9)", read))
@@ -118,8 +118,8 @@ with guarded('nmt'):
 
 
 def test_words_do_not_command_a_terminal():
-    """What is printed by hand and by rich, a bar's label and an error's message; rich's own codes
-    go through, what `print` prints into a pipe is as is."""
+    """Text printed by hand or by rich, bars' labels and errors are escaped. rich's own codes pass,
+    and text in pipes is unchanged."""
     terminal = drawn(lambda: exec(SAY, {}))
     assert terminal.status == 2 and "\x1b[1m" in terminal.written  # rich's bold
     assert terminal.lines == [*[SHOWN] * 5, f"nmt: {SHOWN}", ""] and SHOWN + " " in terminal.seen()
@@ -153,7 +153,8 @@ def test_numbers():
 
 @pytest.mark.parametrize("given, advised", [(None, True), (1, False)])
 def test_threads_of_a_command(given, advised, monkeypatch, capsys):
-    """`--threads` is obeyed; without it, advice where threads would wait for other programs."""
+    """`--threads` is obeyed. Without it, there is advice if threads would wait for other
+    programs."""
     used = []
     monkeypatch.setattr("nmt.console.command.use_threads", used.append)
     monkeypatch.setattr("nmt.console.command.crowded", lambda: "--threads 1 may be faster")

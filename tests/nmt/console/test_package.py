@@ -1,4 +1,4 @@
-"""What messages say of the package: its version, and extras that pip knows."""
+"""Messages on the package: its version, and extras that exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt.console import package
 ROOT = Path(__file__).resolve().parents[3]
 DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CALL = re.compile(r"""(?:missing\(["'][\w-]+["'], |install\()["']([\w-]+)["']\)""")
-# Not files that hold what was once printed
+# Without files that record printed output
 SOURCES = [path for folder in ("backend", "nmt", "grads", "benchmarks", "docs")
            for path in (ROOT / folder).rglob("*.[pm][yd]")]
 

@@ -1,4 +1,4 @@
-"""Bars: on a terminal alone, after a while, gone when the work is done."""
+"""Bars appear only on a terminal, after a while, and are erased when the work is done."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
 
 
 def seen(screen: Screen, text: str) -> bool:
-    """Whether it is drawn within some seconds: a thread draws."""
+    """Whether the text is drawn within some seconds; a thread draws."""
     end = time.monotonic() + 20
     while text not in screen.getvalue() and time.monotonic() < end:
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""What the command lines make of signals."""
+"""Signals and the command lines."""
 
 import argparse
 import os
@@ -40,7 +40,7 @@ def test_sigterm_ends_a_command_with_143_and_what_it_began_is_undone(capsys):
 
 @pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_that_comes_in_a_finalizer_is_not_lost(number, status):
-    """Python prints and ignores what is raised there."""
+    """Python prints exceptions in finalizers and ignores them."""
     class Finalized:
         def __del__(self):
             os.kill(os.getpid(), number)
@@ -80,7 +80,7 @@ def test_where_sigterm_is_ignored_it_stays_so():
 
 @pytest.mark.parametrize("module", ["nmt", "grads", "benchmarks"])
 def test_ctrl_c_during_the_imports_is_silent(module, tmp_path):
-    """Sent to itself by the first module that NumPy is imported by."""
+    """The process sends the signal to itself when NumPy is imported."""
     (tmp_path / "numpy.py").write_text("import os, signal, time\n"
                                        "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n")
     ended = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, text=True,
@@ -89,7 +89,7 @@ def test_ctrl_c_during_the_imports_is_silent(module, tmp_path):
 
 
 def test_ctrl_c_after_the_imports_is_one_line():
-    """Where the process began with the system's handling of it, as the commands do."""
+    """In a process that begins with the system's handling of the signal, like the commands."""
     code = ("import os, signal\nfrom nmt.console.command import guarded\n"
             "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
             "with guarded('nmt'):\n    os.kill(os.getpid(), signal.SIGINT)")

@@ -1,4 +1,4 @@
-"""One table makes a program's verbs; only the module of the verb that is called is imported."""
+"""A program's verbs come from one table; only the module of the called verb is imported."""
 
 import json
 import subprocess

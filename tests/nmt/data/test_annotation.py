@@ -1,4 +1,4 @@
-"""Annotated unknown words, and back: worked examples of the thesis, and what holds for any pair."""
+"""Annotating and restoring unknown words: the thesis's examples, and properties of any pair."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nmt.data.annotation import METHODS, Rules, annotate, link_probabilities, symbol_of
 from nmt.data.restoration import resolve, restore
 
-# Figures 3.1 and 3.2, the words that are printed; commas and what follows are not.
+# Figures 3.1 and 3.2: the printed words, without commas and what follows.
 ENGLISH = "The ecotax portico in Pont-de-Buis".split()
 FRENCH = "Le portique écotaxe de Pont-de-Buis".split()
 LINKS = [(0, 0), (2, 1), (1, 2), (4, 4)]
@@ -30,7 +30,8 @@ def test_figure_3_2_copyable() -> None:
 
 
 def test_figure_3_3_posall_with_the_text_s_sign() -> None:
-    """Its first two unknown words have d = -1 and 1; the last, at 4 from 4, has 0 (erratum)."""
+    """The first two unknown words have d = -1 and 1; the last one, 4 linked to 4, has 0
+    (erratum)."""
     assert annotated("posall") == (
         "The <unk> portico in <unk>", "Le <p_0> <unk> <p_-1> <unk> <p_1> de <p_null> <unk> <p_0>",
         {"pointed": 3})
@@ -65,7 +66,7 @@ TABLE_3_3 = [
 
 @pytest.mark.parametrize(("source", "translation", "dictionary", "expected"), TABLE_3_3)
 def test_table_3_3(source, translation, dictionary, expected) -> None:
-    """i = j - d, positions from 0: what the thesis prints after replacement."""
+    """i = j - d with positions from 0 gives the words that the thesis prints after replacement."""
     words = translation.split()
     resolved = resolve(words, source.split(), "posunk")
     restored = restore(resolved, source.split(), dictionary)
@@ -183,8 +184,8 @@ SOME = st.sets(st.sampled_from("abcd"))
 
 @given(SENTENCE, SENTENCE, st.data(), SOME, SOME, st.sampled_from(METHODS[1:]))
 def test_restoring_annotated_references(source, target, data, source_words, target_words, method):
-    """Known words come back. An unknown word becomes its source word's translation, or that word,
-    where it is linked within reach; else it is `<unk>`, and counted."""
+    """Known words are restored. An unknown word with a link within the window becomes its source
+    word's translation, or the source word. Otherwise it is `<unk>`, and counted."""
     places = st.integers(0, len(source) - 1) if source else st.nothing()
     linked = {j: data.draw(places) for j in range(len(target))
               if source and data.draw(st.booleans())}
@@ -212,7 +213,8 @@ def test_restoring_annotated_references(source, target, data, source_words, targ
 
 @given(SENTENCE, st.sets(st.sampled_from("abcd")))
 def test_references_come_back_where_each_word_is_linked_to_itself(words, known) -> None:
-    """restore(annotate(reference)) = reference: every pointer's word is the reference's."""
+    """restore(annotate(reference)) = reference, since every pointer leads to the reference's
+    word."""
     links = [(n, n) for n in range(len(words))]
     for method in METHODS:
         _, marked = annotate((words, words), links, Rules(method, known, known), Counter())

@@ -1,4 +1,4 @@
-"""Which row of the weights a word has, and which source word it is linked to."""
+"""The row of the weights that belongs to a word, and the source word that it is linked to."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def test_the_word_predicted_or_the_word_read() -> None:
     predicted = weights_of_words(WEIGHTS, 2, "predicted")
     read = weights_of_words(WEIGHTS, 2, "read")
     assert best_links(predicted) == [(0, 0), (1, 1)]
-    assert best_links(read) == [(1, 0), (2, 1)]  # a_t when y_{t-1} was read
+    assert best_links(read) == [(1, 0), (2, 1)]  # a_t after y_{t-1} was read
 
 
 def test_without_an_end_marker_the_last_word_was_never_read() -> None:

@@ -40,7 +40,8 @@ def test_a_batch_holds_each_pair_in_its_column() -> None:
 
 
 def test_what_is_read_and_what_is_predicted_are_one_array() -> None:
-    """The target's ids (T + 1, B) without the last row, and without the first: no copies."""
+    """They are the target's ids (T + 1, B) without the last or without the first row, not
+    copies."""
     batch = Batch((), Side(np.arange(12).reshape(4, 3), np.full(3, 3)), np.arange(3))
     assert batch.target_in.shape == batch.target_out.shape == (3, 3)
     assert np.array_equal(batch.target_out[:-1], batch.target_in[1:])

@@ -40,7 +40,7 @@ def test_the_slides_string() -> None:
 
 
 def words_of(rng: Random, count: int) -> list[str]:
-    """Words over few letters, some of them not ASCII, so that merges abound."""
+    """Words of few letters, some of them not ASCII, so that many merges apply."""
     return ["".join(rng.choices("aabbcdeü漢", k=rng.randint(1, 12))) for _ in range(count)]
 
 
@@ -57,7 +57,7 @@ def theirs(codes: Codes, vocabulary=None):
 
 
 def test_words_are_cut_as_subword_nmt_cuts_them(learned) -> None:
-    """All words, with and without a vocabulary that some pieces are not in."""
+    """All words, with and without a vocabulary that lacks some pieces."""
     words, plain = words_of(Random(2), 5000), theirs(learned)
     assert [learned.cut(word) for word in words] == [plain.segment_tokens([w]) for w in words]
     every = Counter(piece for word in words for piece in learned.cut(word))
@@ -69,7 +69,7 @@ def test_words_are_cut_as_subword_nmt_cuts_them(learned) -> None:
 
 
 def test_dropout_draws_as_often_as_subword_nmt(learned) -> None:
-    """How a word is cut, in 3,000 draws of each: shares of each way within 0.05."""
+    """In 3,000 draws of each, the shares of a word's segmentations differ by less than 0.05."""
     import random
     word, draw = "aabbaab", Random(3).random
     ours = Counter(tuple(learned.cut(word, 0.3, draw)) for _ in range(3000))
@@ -172,7 +172,7 @@ def test_a_piece_below_the_threshold_is_cut_further() -> None:
 
 
 def test_dropout_finds_no_unknown_piece() -> None:
-    """The pieces of other draws are in the vocabulary, or are cut into such."""
+    """The pieces of other draws are in the vocabulary, or are cut into pieces that are."""
     vocabulary = build(TOY, CODES, PieceOptions(dropout=0.5), "source")
     draw = Random(9).random
     ways = {tuple(vocabulary.drawn(["widest"], 0.5, draw)) for _ in range(200)}

@@ -1,4 +1,4 @@
-"""Words as characters: which there are, where they stand, groups by length."""
+"""Words as characters: the vocabulary, the positions of words, groups by length."""
 
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ SENTENCES = [["cat", "a", "cat"], ["tact"]]
 
 
 def spelt(group, n):
-    """The ids of one word, its boundary left out."""
+    """The ids of one word, without the boundary."""
     assert group.ids[group.lengths[n] - 1, n] == END
     assert (group.ids[group.lengths[n]:, n] == END).all()
     return tuple(group.ids[: group.lengths[n] - 1, n].tolist())
@@ -42,7 +42,7 @@ def test_a_word_and_back_and_a_character_never_seen():
     spelling = Spelling(Vocabulary(["a"]), character_vocabulary(SENTENCES))
     assert spelling.rare(["a", "cat", "cöt", "a", "c"]) == ((4, 2, 3), (4, UNKNOWN, 3), (4,))
     assert spelling.word([4, 2, 3]) == "cat"
-    assert spelling.rare(["</s>"]) == ((UNKNOWN,) * 4,)    # a word of the corpus, and no symbol
+    assert spelling.rare(["</s>"]) == ((UNKNOWN,) * 4,)    # a word of the corpus, not a symbol
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -70,7 +70,7 @@ def test_a_batch_without_them_and_without_a_rare_word():
 
 
 def test_a_share_of_the_other_words_is_spelled_too():
-    """Ids 5 to 7 at random, END and padding never; the unknown words as before."""
+    """Ids 5 to 7 are drawn at random, END and padding never; unknown words are unchanged."""
     characters = [(), (), (), (), (), (2, 3), (4,), (2, 2, 2)]
     targets = [([], [5, 0, 6]), ([], [7, 5, 5, 0, 6])]
     target = make_batch([([3], y) for _, y in targets], (0, 1), False,

@@ -50,7 +50,8 @@ def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path) -> None:
 
 
 def test_a_line_has_a_longest_length(tmp_path) -> None:
-    """With its end; a device that never ends a line is read no further."""
+    """The limit includes the line's end, and a device that never ends a line is not read
+    further."""
     path, longest = tmp_path / "text", "é" * (LONGEST // 2 - 1) + "x"
     path.write_text(f"a\n{longest}\nb\n", "utf-8")
     assert read_lines(path) == ["a", longest, "b"]
@@ -64,7 +65,7 @@ def test_a_line_has_a_longest_length(tmp_path) -> None:
 
 
 def test_pipes_are_read(tmp_path) -> None:
-    """A FIFO, and an open descriptor by its name, as of a process substitution."""
+    """A FIFO, and an open descriptor by its name, as in a process substitution."""
     os.mkfifo(tmp_path / "fifo")
     writer = threading.Thread(target=(tmp_path / "fifo").write_text, args=("a\nb\n",))
     writer.start()
@@ -132,7 +133,7 @@ ODD_LINES = (b"a\r\n", b"cafe\xcc\x81\n", b"\xef\xbb\xbfx\n", b"\n", b"b\rc\n", 
 @pytest.mark.parametrize("size", (1, 5, 64, 1 << 16))
 @pytest.mark.parametrize("odd", ODD_LINES, ids=range(len(ODD_LINES)))
 def test_blocks_are_read_as_lines_are(tmp_path, monkeypatch, size, odd) -> None:
-    """Wherever a line that is changed or refused stands, with the same note or error."""
+    """Wherever a line that is changed or refused is, the note or error is the same."""
     monkeypatch.setattr(corpus, "READ", size)
     plain = "été\nfine\n\n a  b \n".encode()
     for content in (odd, odd + plain, plain + odd, plain * 3 + odd + plain, plain + odd * 2):
@@ -156,7 +157,7 @@ def test_blocks_are_read_as_lines_are(tmp_path, monkeypatch, size, odd) -> None:
 @pytest.mark.parametrize("cut", (False, True))
 @pytest.mark.parametrize("most", (None, 1, 2, 5, 99))
 def test_pairs_are_chosen_one_after_another(monkeypatch, at_once, cut, most) -> None:
-    """As a loop over pairs chooses them, wherever a block ends."""
+    """They are chosen as by a loop over pairs, wherever a block ends."""
     monkeypatch.setattr(stored, "AT_ONCE", at_once)
     rng = random.Random(3)
     pairs = [([*"abcdefg"[: rng.randrange(7)]], [*"xyzuvw"[: rng.randrange(6)]]) for _ in range(60)]

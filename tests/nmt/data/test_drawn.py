@@ -12,7 +12,8 @@ PAIRS = [([2 + i % 7] * (3 + i % 4), [3 + i % 5] * (2 + i % 6)) for i in range(4
 
 
 def test_words_are_dropped_anew_each_epoch_and_predictions_stay() -> None:
-    """A tenth of either side, no end of a sentence, no padding; the same where the epoch is."""
+    """A tenth of the words of each side, but no end marker and no padding; the same in the same
+    epoch."""
     plain = TextBatches(PAIRS, 16, False)
     batches = DrawnBatches(PAIRS, 16, False, word_dropout=0.1)
     rng, seen = np.random.default_rng(1), []

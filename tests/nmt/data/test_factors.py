@@ -1,4 +1,4 @@
-"""Factors of words: what is said of them, numbers that hold them, texts that do not fit."""
+"""Factors of words: their values, packed numbers, and texts that do not fit."""
 
 import numpy as np
 import pytest

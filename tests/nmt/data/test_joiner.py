@@ -51,7 +51,7 @@ def test_the_hard_cases(text: str) -> None:
     assert JOIN.detokenise(tokens) == unicodedata.normalize("NFC", text)
 
 
-# Text with all that the rules speak of, so that it comes together.
+# Text with all characters of the rules, in all combinations.
 HARD = st.text(st.one_of(st.sampled_from("ab1 ￭￮'\u0301\u200c\u200d\u00ad\u00a0\t年กั👩🏽🇩\u0600"),
                          st.characters(exclude_categories=["Cs"], exclude_characters="\n")))
 
@@ -102,7 +102,7 @@ def test_what_is_remembered_is_what_the_rules_make(text: str, end: str) -> None:
 
 @pytest.mark.parametrize("known", (1, 3, 1 << 18))
 def test_many_lines_have_the_tokens_of_each(known: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few tokens are remembered; the spaces at the ends of a line are left out."""
+    """However few tokens are cached; spaces at the ends of a line are left out."""
     monkeypatch.setattr(joiner, "KNOWN", known)
     lines = [unicodedata.normalize("NFC", text) for text in [*TABLE, "", "  ", "\t", " a. b "]] * 2
     assert joiner.texts(lines) == [" ".join(joiner.cut(line.strip(" "))) for line in lines]

@@ -1,4 +1,4 @@
-"""Pairs that are kept for the next start are those that were read, and are read again if stale."""
+"""Pairs kept for the next start are those that were read; stale pairs are read again."""
 
 import os
 import threading
@@ -96,7 +96,7 @@ def test_stale_or_damaged_pairs_are_read_again_with_a_line(data, capsys) -> None
 
 @pytest.mark.parametrize("before", (None, 2), ids=("new", "other"))
 def test_an_interrupted_write_is_read_again(data, before, monkeypatch) -> None:
-    """In a new directory, and where other pairs were kept."""
+    """In a new directory, and in one with other pairs."""
     def stop(path, text):
         raise KeyboardInterrupt
 
@@ -140,7 +140,7 @@ def test_each_key_of_the_data_section_is_known_to_decide_the_pairs_or_not() -> N
 
 
 def test_a_run_of_kept_pairs_is_the_same(tmp_path) -> None:
-    """Its parameters, bit for bit; a resumed run reads the kept pairs, too."""
+    """Its parameters are bit-identical, and a resumed run reads the kept pairs, too."""
     write_corpus(tmp_path, 24)
     best = []
     for name, cache in (("plain", ""), ("first", "kept"), ("second", "kept")):

@@ -1,4 +1,5 @@
-"""Normal form C on reading, and letters that no tokeniser, speller or merge parts from their marks.
+"""Files are read in normal form C, and tokenisers, spellers and merges keep letters with their
+marks.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def test_characters_of_a_speller() -> None:
 
 
 def test_a_speller_of_bare_characters_reads_as_before() -> None:
-    """An older run's, which has the mark as a character."""
+    """The speller of an older run, in which a mark is a character."""
     spelling = Spelling(Vocabulary([]), Vocabulary(["x", "\u030c", "y"]))
     assert spelling.spelled("x\u030cyq") == (2, 3, 4, 0)
 
@@ -92,7 +93,7 @@ def test_merges_join_letters_with_their_marks() -> None:
 
 
 def test_merges_of_bare_characters_work_as_before() -> None:
-    """Those of an older run, or of subword-nmt by itself, which joins marks by merges."""
+    """Merges of an older run, or of subword-nmt itself, which join marks."""
     codes = Codes([("x", "\u030c"), ("x\u030c", "y</w>")])
     assert codes.cut("x\u030cy") == ["x\u030cy"] and codes.cut("n\u0308") == ["n@@", "\u0308"]
 

@@ -1,4 +1,4 @@
-"""Text that other programs prepared is recognised, and the user told what to set."""
+"""Text that other programs prepared is recognised, and a message says what to set."""
 
 from __future__ import annotations
 

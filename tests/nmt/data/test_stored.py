@@ -16,7 +16,7 @@ SENTENCES = [["a", "bé"], [], ["c"], ["\n", "d" * 9], ["e"] * 5, []] * 3
 def test_sentences_in_order_are_those_by_index(
     block: int, in_order: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever a block is written to the file, before, within or after what is read at once."""
+    """Wherever a block is written to the file: before, within or after the items read together."""
     monkeypatch.setattr(stored, "BLOCK", block)
     monkeypatch.setattr(stored, "AT_ONCE", in_order)
     kept = StoredSentences(SENTENCES)

@@ -1,4 +1,5 @@
-"""Batches of so many tokens: none larger, every sentence once, no room left for another."""
+"""Batches of a number of tokens: none is larger, every sentence is in one, and each is as full as
+possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Treebank files as symbols, and whatever a model writes as a tree again."""
+"""Treebank files as symbols, and any output of a model as a tree."""
 
 from pathlib import Path
 
@@ -79,9 +79,9 @@ def test_what_is_no_tree_is_named(tmp_path, text, message) -> None:
 
 @pytest.mark.parametrize(("written", "repaired"), [
     ("(S (NP XX )NP XX )S", "(S (NP XX )NP XX )S"),
-    ("(S (NP XX XX", "(S (NP XX XX )NP )S"),  # what is open is closed
-    ("(S (NP XX )S XX", "(S (NP XX )NP )S XX"),  # with what is inside
-    (")S (S XX )NP )S )S", "(S XX )S"),  # what closes nothing is dropped
+    ("(S (NP XX XX", "(S (NP XX XX )NP )S"),  # open constituents are closed
+    ("(S (NP XX )S XX", "(S (NP XX )NP )S XX"),  # with the constituents inside
+    (")S (S XX )NP )S )S", "(S XX )S"),  # closing symbols without an opening one are dropped
     ("(S (NP )NP XX (VP )S", "(S XX )S"),  # constituents without a word too
     ("(S dog <unk> XX ( ) )S", "(S XX )S"),
     ("", ""),

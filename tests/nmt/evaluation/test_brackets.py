@@ -29,10 +29,10 @@ def test_brackets_are_without_punctuation_functions_and_root() -> None:
     # ADVP is PRT; where the comma hangs does not matter; NP over the wrong words is one too few,
     # one too many.
     ("(S (NP XX )NP XX (VP XX (ADVP XX XX )ADVP (ADJP XX )ADJP XX )VP )S", (1, 0, 0, 4, 5, 5)),
-    # A bracket that stands twice is found once in a reference that has it once.
+    # A repeated bracket matches once if the reference has it once.
     ("(S (S (NP XX XX )NP XX XX XX XX XX )S )S", (1, 0, 0, 2, 3, 5)),
     ("XX XX XX XX XX XX XX", (1, 0, 0, 0, 0, 5)),
-    # As broken off: what is open is closed.
+    # A truncated tree: open constituents are closed.
     ("(S (NP XX XX )NP (VP XX (PRT XX )PRT XX (ADJP XX )ADJP )VP XX", (1, 0, 1, 5, 5, 5)),
     ("(S (NP XX XX )NP (VP XX", (1, 1, 0, 0, 0, 5)),  # another number of words: all missed
     ("", (1, 1, 0, 0, 0, 5)),
@@ -58,7 +58,8 @@ def test_by_length() -> None:
 
 @given(SYMBOLS, SYMBOLS)
 def test_whatever_is_written(written, gold) -> None:
-    """Itself is 100; nothing passes 100; no gold bracket is lost, matched or missed."""
+    """A tree scores 100 against itself, no score exceeds 100, and each gold bracket is matched or
+    missed."""
     gold, words = repair(gold), ["w"] * gold.count("XX")
     itself, other = compare(gold, gold, words), compare(written, gold, words)
     assert itself.matched == itself.found == itself.gold == other.gold and itself.exact

@@ -1,4 +1,4 @@
-"""Learning curves from logs, and what the pictures show."""
+"""Learning curves from logs, and the content of pictures."""
 
 import importlib.util
 import math

@@ -17,8 +17,8 @@ def test_mean_ranks() -> None:
 
 
 def test_two_orders() -> None:
-    """A mean of inverse frequencies is ruled by a sentence's rarest words: 1/2 of c and d is four
-    times 1/8 of a, whatever lies between them."""
+    """The rarest words of a sentence dominate its mean of inverse frequencies: 1/2 for c and d is
+    four times the 1/8 for a."""
     assert rarities([["a", "d"], ["b", "c"]], CORPUS, "rank") == [2.5, 2.5]
     assert rarities([["a", "d"], ["b", "c"]], CORPUS, "inverse") == [0.3125, 0.375]
     assert rarities([["b", "b", "d"], ["c", "b", "b"], ["new"]], CORPUS, "rank") == [8/3, 7/3, 5.0]

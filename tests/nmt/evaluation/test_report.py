@@ -1,4 +1,4 @@
-"""The report as text: systems as columns, and as rows where there are many."""
+"""The report as text: systems are columns, or rows if there are many."""
 
 import re
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_what_nobody_was_asked_has_no_row() -> None:
 
 @pytest.mark.parametrize("count", [COLUMNS, COLUMNS + 1])
 def test_many_systems_are_rows_with_the_same_answers(count) -> None:
-    """A table for each kind of question, cell by cell what the columns would say."""
+    """A table for each kind of result, with the values that the columns would have."""
     systems = [replace(system, subject=replace(system.subject, name=f"{system.subject.name}-{i}"))
                for i, system in enumerate((THREE * 2)[:count])]
     shown = as_text(systems)

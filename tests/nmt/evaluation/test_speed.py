@@ -1,4 +1,4 @@
-"""Target tokens a second of training, worked out by hand from logs."""
+"""Target tokens per second of training, computed by hand from logs."""
 
 import json
 
@@ -26,7 +26,7 @@ def test_cpu_time_takes_all_stretches(tmp_path) -> None:
 
 
 def test_the_fastest_quarter(tmp_path) -> None:
-    """Of nine stretches the three fastest; nearly all of the others may have been disturbed."""
+    """Of nine intervals the three fastest count; the others may have been disturbed."""
     rates = [10, 400, 20, 500, 30, 10, 10, 300, 10]
     assert log(tmp_path, *({"target_tokens_per_second": rate} for rate in rates)) \
         == TrainingSpeed(None, 400)

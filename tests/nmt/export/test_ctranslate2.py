@@ -79,7 +79,7 @@ def test_its_hypotheses_are_ours(name, tmp_path) -> None:
     ("transformer-shared", ""),
 ])
 def test_what_it_cannot_compute_is_one_line(run, message, tmp_path, capsys) -> None:
-    """A recurrent model, a countdown; and an output that is in use. Nothing is written."""
+    """A recurrent model, a countdown, and an output directory in use. Nothing is written."""
     output = tmp_path / "exported"
     if not message:
         output.mkdir()

@@ -76,7 +76,7 @@ def trained(name, directory):
 
 @pytest.fixture(params=[*COVERED, *GRU_AFTER])
 def case(request, tmp_path):
-    """A run's system, what it reads, and the engine of its export."""
+    """A run's system, its sources, and the engine of its export."""
     run = trained(request.param, tmp_path) if request.param in GRU_AFTER else RUNS / request.param
     system, directory = System.open(run), tmp_path / "exported"
     assert nmt("export", run, "--format", "onnx", "-o", directory) == 0

@@ -32,7 +32,7 @@ def name_of(options):
 def make(reverse=False, **options):
     config = ModelConfig(hidden_size=H, embedding_size=E, **options)
     model = Translator(config, V, V, reverse)
-    # A draw that leaves digits: a score's gradient is what large numbers that cancel leave over.
+    # A seed with enough digits, because a score's gradient is a small difference of large numbers.
     return model, draw_parameters(np.random.default_rng(9), model.weights(), scale=0.7)
 
 
@@ -59,7 +59,7 @@ def literal(model, parameters, pairs, reverse):
 @pytest.mark.parametrize("feeding, layers", [(True, 1), (False, 2)])
 @pytest.mark.parametrize("options", VARIANTS, ids=name_of)
 def test_the_translator_is_the_derivation(options, feeding, layers, reverse):
-    """Ragged and equal batches; targets that outlast their source, so that windows are empty."""
+    """Ragged and equal batches; targets longer than their source, with windows at its end."""
     model, parameters = make(reverse, input_feeding=feeding, layers=layers, **options)
     for pairs in (RAGGED, EQUAL):
         loss, gradients = run(model, parameters, pairs, reverse)

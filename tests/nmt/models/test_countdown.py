@@ -1,4 +1,4 @@
-"""Count-down positions with a length model: search steps are training's, arguments, derivation."""
+"""Count-down positions with a length model: search steps, the derivation, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def batch_of(pairs=PAIRS):
 
 
 def test_my_name_is_toan_has_positions_4_3_2_1_0() -> None:
-    """Nguyen, 4.1.2; targets side by side, padding at 0; what is added is the derivation's."""
+    """Nguyen, 4.1.2. Targets are side by side, padding has position 0, and the encodings are the
+    derivation's."""
     places = countdown(np.array([5, 3, 0]), 5)
     assert places.T.tolist() == [[4, 3, 2, 1, 0], [2, 1, 0, 0, 0], [0] * 5]
     encodings = positions_at(places, 6, np.float64)
@@ -43,7 +44,7 @@ def test_my_name_is_toan_has_positions_4_3_2_1_0() -> None:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("placed", PLACED)
 def test_the_model_is_the_derivation(norm, placed) -> None:
-    """Its loss and every gradient: the sums of those of each sentence by itself."""
+    """Its loss and every gradient are the sums of those of the single sentences."""
     model, parameters = make(norm=norm, pre_norm=placed == "pre")
     loss, cache = model.loss(parameters, batch_of())
     shape = Shape(3, norm, placed, down=True)
@@ -55,7 +56,7 @@ def test_the_model_is_the_derivation(norm, placed) -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_the_parts_of_the_loss(smoothing) -> None:
-    """The lengths' is in the loss and in that of words, and is not smoothed."""
+    """The loss of lengths is part of the loss and of the words' loss, and is not smoothed."""
     model, parameters = make(label_smoothing=smoothing)
     loss, cache = model.loss(parameters, batch_of())
     plain, plain_cache = make()[0].loss(parameters, batch_of())
@@ -70,7 +71,7 @@ def test_the_parts_of_the_loss(smoothing) -> None:
 @pytest.mark.parametrize("pairs", [PAIRS, EMPTY, [*PAIRS, *EMPTY]],
                          ids=["words", "empty", "some empty"])
 def test_steps_have_the_loss_of_the_whole(pairs) -> None:
-    """Word by word with kept keys and values, and the length in the end marker's place."""
+    """Word by word with cached keys and values, and with the length in place of the end marker."""
     model, parameters = make()
     forced = force_decode(model, parameters, batch_of(pairs))
     for pair, hypothesis in zip(pairs, forced, strict=True):
@@ -85,7 +86,8 @@ def test_steps_have_the_loss_of_the_whole(pairs) -> None:
 
 
 def test_the_decoder_knows_how_many_words_are_left() -> None:
-    """The same words before have another prediction where more are to come; forward they do not."""
+    """The prediction after the same words depends on how many are to come, unless positions count
+    forward."""
     model, parameters = make()
     h = [model.loss(parameters, batch_of([([2, 3], [3, 2, *rest])]))[1].output.prediction.h[:2]
          for rest in ([4], [4, 5])]

@@ -1,4 +1,4 @@
-"""A decoder that starts from features: what is refused, the derivation, the order of features."""
+"""A decoder that starts from features: errors, the derivation, and the order of features."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_kernel_is_the_derivation(layers, fed):
 
 
 def test_features_have_no_order_but_a_number():
-    """Two orders give one loss; a feature that is named twice counts twice."""
+    """The order of features does not change the loss; a feature that occurs twice counts twice."""
     model = Features(FeaturesConfig(hidden_size=2, embedding_size=3, layers=1), 7, 8)
     parameters = draw_parameters(np.random.default_rng(4), model.weights())
 

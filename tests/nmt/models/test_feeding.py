@@ -17,7 +17,7 @@ B, E, H, F = 3, 2, 4, 5
 
 
 def linear(M, d_top):
-    """The pair of what is fed: fed_t = M h_t, whose backward adds what else reads h_t."""
+    """The functions for fed_t = M h_t. The backward adds the gradient of h_t from other readers."""
 
     def feed(t, h, fed_t):
         fed_t[...] = h @ M.T
@@ -36,7 +36,8 @@ def states_of(rng, unit, layers, dtype=np.float64):
 
 
 def make(unit, layers, T, dropout=False):
-    """x, initial states, parameters, masks, M, gradients of the top states and of what is fed."""
+    """x, initial states, parameters, masks, M, and gradients of the top states and of the fed
+    vectors."""
     rng = np.random.default_rng(3)
     weights = stack_weights("d", Stack(unit, layers, H), {"x": E, "fed": F}, Scheme())
     parameters = draw_parameters(rng, weights)
@@ -73,7 +74,7 @@ def literal_backward(unit, x, d_top, d_fed, parameters, masks, M, first, clip, l
     gradients = {name: np.zeros_like(value) for name, value in parameters.items()}
     dx, d_fed, T = np.zeros_like(x), d_fed.copy(), len(x)
     for t in reversed(range(T)):
-        above = d_top[t + 1] + d_fed[t + 1] @ M  # fed_{t+1} is made of h_t
+        above = d_top[t + 1] + d_fed[t + 1] @ M  # fed_{t+1} is computed from h_t
         for layer in reversed(range(len(d))):
             W, b = parameters[f"d.{layer}.W"], parameters[f"d.{layer}.b"]
             whole = (d[layer][0] + above, *d[layer][1:])
@@ -97,8 +98,8 @@ def row_of(arrays, n):
       for places in ((False, True), (True, False)) for clip in (None, 0.3)),
     *((unit, 2, ENOUGH + 1, False, True, None) for unit in CELLS)])
 def test_the_loop_is_the_literal_loop(unit, layers, T, first, last, clip):
-    """Each dh_t of each layer is clipped once, after all that reaches it has been added. From
-    `ENOUGH` steps on the loop multiplies by transposed copies."""
+    """Each dh_t of each layer is clipped once, after all its terms were added. From `ENOUGH` steps
+    on, the loop multiplies by transposed copies."""
     x, initial, parameters, masks, M, d_top, d_fed = make(unit, layers, T, dropout=True)
     feed, feed_backward = linear(M, d_top)
     if not last:

@@ -1,4 +1,4 @@
-"""The hybrid model beside the translator that it is made of; its gradients are the catalogue's."""
+"""The hybrid model compared with its translator. The catalogue checks its gradients."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def test_without_a_rare_word_it_is_the_translator(path):
 
 
 def test_the_loss_is_of_words_and_alpha_times_of_characters():
-    """The boundary counts; J_w is that of a model that does not spell."""
+    """The boundary counts, and J_w is the loss of a model that does not spell."""
     reading, parameters = model_of(target_characters=False)
     J_w = reading.loss(parameters, batch_of())[0]
     for alpha in (1.0, 0.25):
@@ -75,7 +75,7 @@ def test_alpha_scales_what_reaches_the_words():
                                    2 * (gradients[1.0][name] - gradients[0.5][name]), atol=1e-13)
         assert np.abs(gradients[1.0][name]).max() > 0
         scaled = np.abs(gradients[2.0][name] - gradients[1.0][name]).max() > 1e-9
-        assert scaled or name == "output.W_hy", name       # that reads h~, and J_c does not
+        assert scaled or name == "output.W_hy", name       # it reads h~, unlike J_c
 
 
 @pytest.mark.parametrize("kept", [0.0, 1.0])
@@ -90,7 +90,7 @@ def test_the_separate_path_reads_after_dropout(kept):
 
 
 def test_the_source_s_unknown_word_is_read_no_more_and_the_target_s_is():
-    """Row `<unk>` of the encoder's table has no part in the loss, and no gradient."""
+    """The row `<unk>` of the encoder's table does not affect the loss, and has no gradient."""
     model, parameters = model_of()
     loss, _, gradients = passes(model, parameters, batch_of())
     assert not gradients["encoder.W_e"][UNKNOWN].any() and gradients["decoder.W_e"][UNKNOWN].any()
@@ -101,7 +101,7 @@ def test_the_source_s_unknown_word_is_read_no_more_and_the_target_s_is():
 
 
 def test_tokens_of_a_type_have_one_vector_and_their_gradients_are_summed():
-    """By hand: the same word spelled apart for each of its places gives the same."""
+    """The same word, spelled separately at each of its places, gives the same."""
     model, parameters = model_of()
     batch = batch_of()
     (group,) = batch.sources[0].characters
@@ -137,7 +137,7 @@ def test_groups_change_nothing_but_the_order_of_sums(options):
 @pytest.mark.parametrize("path", ["same", "separate"])
 @pytest.mark.parametrize("feeding", [True, False])
 def test_search_spells_from_the_states_that_training_has(path, feeding):
-    """The probability of the targets' own words, read step by step, is J_c."""
+    """J_c is -log of the probability of the targets' words, computed step by step."""
     model, parameters = model_of(path=path, input_feeding=feeding, character_layers=2)
     batch = batch_of()
     speller, state = model.spelling(parameters, batch)

@@ -32,7 +32,8 @@ NAMES = {"W_e": "W_e", "rnn.0.W": "T", "rnn.0.b": "b", "output.W_hy": "W_hy", "o
 
 
 def make(dtype=np.float64, steps=T, batch=B, **options):
-    """Model, parameters, a piece of streams (ids repeat) that goes on from random states."""
+    """Model, parameters, and a piece of streams with repeated ids, which starts from random
+    states."""
     config = LanguageModelConfig(hidden_size=H, embedding_size=E, **options)
     model, rng = LanguageModel(config, V), np.random.default_rng(4)
     parameters = draw_parameters(rng, model.weights(), dtype)
@@ -86,7 +87,7 @@ def part_of(piece, first, last, state):
 
 @pytest.mark.parametrize("unit", CELLS)
 def test_two_pieces_have_the_loss_of_the_whole(unit):
-    """The state that the cache hands on is where the next piece starts."""
+    """The next piece starts from the state in the cache."""
     model, parameters, piece = make(unit=unit)
     whole, at_end = model.loss(parameters, piece)
     first, cache = model.loss(parameters, part_of(piece, 0, 2, piece.state))
@@ -99,7 +100,7 @@ def test_two_pieces_have_the_loss_of_the_whole(unit):
 
 @pytest.mark.parametrize("unit", CELLS)
 def test_a_text_begins_with_states_of_zeros(unit):
-    """A batch without a state; the state that is handed on belongs to nobody else."""
+    """A batch without a state. The state in the cache shares no memory with other arrays."""
     model, parameters, piece = make(unit=unit)
     zeros = [tuple(np.zeros_like(a) for a in layer) for layer in piece.state]
     loss, cache = model.loss(parameters, piece_of(piece.target.ids))
@@ -167,7 +168,7 @@ def test_noise_has_a_mask_for_each_layer_s_input_and_for_the_output():
 @pytest.mark.parametrize("site, parameter", [
     ("rnn.0", "W_e"), ("rnn.1", "rnn.0.W"), ("output", "rnn.1.W")])
 def test_each_mask_acts_at_its_site(site, parameter):
-    """Ones everywhere leave the loss alone; zeros at a site cut off what lies below it."""
+    """Masks of ones do not change the loss; zeros at a site remove everything below it."""
     model, parameters, piece = make(dropout=0.5)
     noise = model.noise(piece, np.random.default_rng(7), "float64")
     ones = {name: np.ones_like(mask) for name, mask in noise.items()}

@@ -1,4 +1,5 @@
-"""The lexical module: what it is refused with, and what its parts do. Gradients: the catalogue."""
+"""The lexical module: its requirements, and the effect of its parts. The catalogue checks its
+gradients."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def test_two_biases_are_one():
 
 
 def test_one_word_attended_to_is_that_word_s_own_vector():
-    """a_t one-hot: f_t = tanh(f_s); and a length brings all h^l to it."""
+    """If a_t is one-hot, f_t = tanh(f_s). With fixnorm, all h^l have the given length."""
     rng = np.random.default_rng(4)
     words, W, W_l = draw(rng, (1, 3, 2)), draw(rng, (2, 2)), draw(rng, (4, 2))
     f, _, h = hidden(words, np.eye(3)[None, :2], W)

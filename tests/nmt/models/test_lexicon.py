@@ -1,4 +1,5 @@
-"""A lexicon's bias: its file, the rows of a batch, what it does. Gradients: the catalogue."""
+"""A lexicon's bias: its file, the rows of a batch, and its effect. The catalogue checks its
+gradients."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ def test_the_bias_is_the_logarithm_up_to_one_number():
 
 
 def test_search_says_what_the_loss_says():
-    """Step by step, in a ragged batch, the log-probabilities of targets are those of the loss."""
+    """In a ragged batch, the log-probabilities of the targets, step by step, are those of the
+    loss."""
     rng = np.random.default_rng(4)
     config = ModelConfig(lexicon_epsilon=1e-3, layers=1, hidden_size=4, embedding_size=3)
     model = Translator(config, 9, 9, True, lexicon=draw_lexicon(rng, 9))
@@ -106,7 +108,8 @@ def test_search_says_what_the_loss_says():
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_hypotheses_keep_their_sentence_s_words(beam):
-    """A batch finds what its sentences find alone: rows and sentences are reordered together."""
+    """A batch gives the translations of its single sentences, since rows and sentences are
+    reordered together."""
     rng = np.random.default_rng(5)
     config = ModelConfig(lexicon_epsilon=1e-3, layers=1, hidden_size=4, embedding_size=3,
                          output_bias=True)

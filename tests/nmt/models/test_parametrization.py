@@ -1,4 +1,4 @@
-"""Parametrizations on the translator: rows of tables, Adam, what is refused.
+"""Parametrizations on the translator: rows of tables, Adam, errors.
 
 Gradients are checked in the catalogue."""
 
@@ -38,7 +38,7 @@ def make(name, dtype="float64"):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_plain_parameters_give_the_same_loss(name):
-    """What search and validation get has the model's names and shapes, and the model's loss."""
+    """The parameters for search and validation have the model's names, shapes and loss."""
     model, stored, batch = make(name)
     plain = model.plain(stored)
     assert {key: value.shape for key, value in plain.items()} == {

@@ -1,4 +1,4 @@
-"""The registry: every architecture by its name, over its tables, and that it keeps the contract."""
+"""The registry: every architecture by its name, its tables, and the contract of models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nmt.models.two_sources import TwoSources, TwoSourcesConfig
 
 PAIRS = [([2, 4, 0, 5], [3, 2]), ([6, 3], [4, 4, 0, 2, 3]), ([3], [])]
 TWO = [(SourceIds((x, [*x[::-1], 2])), y) for x, y in PAIRS]  # of two sources
-RARE = ([[(2, 4)], [], []], [[], [(3,)], []])  # the words behind the 0s, by their characters
+RARE = ([[(2, 4)], [], []], [[], [(3,)], []])  # the words with id 0, by their characters
 SIZES = {"hidden_size": 4, "embedding_size": 3}
 CONFIGS: dict[str, Any] = {
     "luong": ModelConfig(**SIZES, dropout=0.3),
@@ -73,7 +73,7 @@ def test_what_is_no_configuration_is_refused(config):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_tables_are_as_large_as_the_vocabularies(name):
-    """Axes that count words: the source's 7 are the encoder's, the target's 8 everything else's."""
+    """Axes of the encoder count the source's 7 words, all others the target's 8."""
     model, _, _ = make(name)
     sizes = {weight: axis.size for weight, declared in model.weights().items()
              for axis in declared.axes if axis.name in ("word", "feature")}
@@ -104,7 +104,8 @@ def test_gradients_have_the_names_shapes_and_dtype_of_the_weights(name, dtype):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_is_kept_between_passes(name):
-    """The same noise, the same numbers, whatever was computed in between; none is no dropout."""
+    """The same noise gives the same numbers, whatever was computed in between; None means no
+    dropout."""
     model, parameters, batch = make(name)
     loss, cache = noisy_loss(model, parameters, batch, 3)
     between, other = noisy_loss(model, parameters, batch, 4)
@@ -120,7 +121,8 @@ def test_nothing_is_kept_between_passes(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_state_is_encoded_stepped_and_selected(name):
-    """Logits of the target's words; rows of one sentence given twice say the same."""
+    """Steps give logits of the target's words; rows that are selected twice have the same
+    logits."""
     model, parameters, batch = make(name)
     state = model.encode(parameters, batch.sources, 3)
     logits, after, _ = model.step(parameters, state, np.array([1, 1, 1]))

@@ -1,4 +1,5 @@
-"""RNNsearch against its literal derivation, what the paper leaves open, and bad configurations."""
+"""RNNsearch against its literal derivation, its options where the paper is open, and invalid
+configurations."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def make(**options):
 
 
 def as_printed(parameters):
-    """The derivation's matrices: blocks of rows are gates, blocks of columns what they multiply."""
+    """The derivation's matrices: blocks of rows are gates, blocks of columns are inputs."""
     printed = {}
     for name, array in parameters.items():
         prefix, kind = name.rsplit(".", 1)
@@ -47,7 +48,8 @@ def as_printed(parameters):
     ("before", "state", True), ("now", "state", False), ("before", "state-word", False),
     ("now", "state-word", True)])
 def test_loss_and_gradients_are_those_of_the_derivation(deep_state, query, biases):
-    """A ragged batch against the sum of its sentences, one of them of one word, one without."""
+    """A ragged batch against the sum of its sentences, which include targets of one word and of
+    none."""
     model, parameters = make(deep_state=deep_state, query=query, biases=biases, output_bias=biases)
     loss, cache = model.loss(parameters, make_batch(PAIRS, range(3), False))
     gradients = {name: dense(d) for name, d in model.backward(cache).items()}

@@ -1,4 +1,4 @@
-"""`encode`, `step` and `select` give the probabilities that `loss` is made of."""
+"""`encode`, `step` and `select` give the probabilities in `loss`."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_steps_are_the_loss(name):
 
 @pytest.mark.parametrize("name", SHALLOW)
 def test_steps_on_the_stand_in(name):
-    """The same numbers; nothing leaves the device but what this test asks for."""
+    """The numbers are the same, and only this test's requests leave the device."""
     model, parameters = make(name)
     expected, alignments = follow(model, parameters, seed=2)
     with backend.using(strict):
@@ -119,7 +119,7 @@ def test_steps_on_the_stand_in(name):
 
 @pytest.mark.parametrize("name", SHALLOW)
 def test_states_are_not_written_into(name):
-    """A state can be stepped from twice, and selected from after."""
+    """A state can be used for two steps and a selection afterwards."""
     model, parameters = make(name)
     state = model.encode(parameters, make_sources(SOURCES, REVERSE), 3)
     kept = to_numpy(to_strict(state))

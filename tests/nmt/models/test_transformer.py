@@ -1,4 +1,5 @@
-"""The Transformer: search steps are training's, hypotheses share their source; arguments."""
+"""The Transformer: search steps against the loss, hypotheses that share a source, invalid
+arguments."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def log_softmax(s):
 
 @VARIED
 def test_steps_have_the_loss_of_the_whole(norm, pre_norm):
-    """Word by word with kept keys and values: the loss of all steps at once."""
+    """Word by word with cached keys and values, the loss is that of all steps at once."""
     model, parameters = make(norm=norm, pre_norm=pre_norm)
     batch = make_batch(PAIRS, range(3), False)
     state, total = model.encode(parameters, batch.sources, 3), 0.0
@@ -51,7 +52,7 @@ def test_steps_have_the_loss_of_the_whole(norm, pre_norm):
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("placed", PLACED)
 def test_the_model_is_the_derivation(norm, placed):
-    """Its loss and every gradient: the sums of those of each sentence by itself."""
+    """Its loss and every gradient are the sums of those of the single sentences."""
     model, parameters = make(norm=norm, pre_norm=placed == "pre")
     loss, cache = model.loss(parameters, make_batch(PAIRS, range(3), False))
     expected = [(*pair, transformer_forward(parameters, *pair, shape=Shape(3, norm, placed)))
@@ -64,7 +65,8 @@ def test_the_model_is_the_derivation(norm, placed):
 @pytest.mark.parametrize("options", [{}, {"norm": "scale", "pre_norm": False,
                                           "label_smoothing": 0.1}], ids=["PreNorm", "PostNorm"])
 def test_twenty_updates_are_those_of_pytorch(options):
-    """Of the reference's loss by torch.optim.Adam, the norm of each gradient clipped to 1."""
+    """They are those of torch.optim.Adam on the reference's loss, with each gradient's norm clipped
+    to 1."""
     torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
     from grads.verification.reference import transformer
 
@@ -88,7 +90,7 @@ def test_twenty_updates_are_those_of_pytorch(options):
 
 
 def test_hypotheses_are_what_they_would_be_alone():
-    """Two of each sentence, reordered and with a sentence less."""
+    """Two hypotheses of each sentence, reordered, and with a sentence dropped."""
     model, parameters = make()
     sources = make_batch(PAIRS, range(3), False).sources
     state = model.encode(parameters, sources, 3)

@@ -111,7 +111,8 @@ def test_loss_of_weights_times_10000(attention):
 
 @pytest.mark.parametrize("attention", ATTENTION)
 def test_clipping_is_the_literal_loop(attention, monkeypatch):
-    """Element by element, at each layer and time step, encoder and decoder, ragged batches too."""
+    """Element by element, at each layer and time step of encoder and decoder, also in ragged
+    batches."""
     limit = 0.01
     model, parameters = make(scale=1.0, clip_elements=limit, **ATTENTION[attention])
     loss, gradients = run(model, parameters, RAGGED)
@@ -160,7 +161,8 @@ def test_noise_has_a_mask_for_each_layer_s_input_and_for_the_joined_vector(name)
 
 @pytest.mark.parametrize("attention", ATTENTION)
 def test_dropout_where_the_author_drops(attention):
-    """Erratum 29: the input of every layer, what is fed included, and nothing after the top one."""
+    """Erratum 29: dropout of every layer's input, including the fed vector, and none after the top
+    layer."""
     options = ATTENTION[attention] | {"layers": 2, "dropout": 0.3, "dropout_sites": "author"}
     model, parameters = make(**options)
     batch, feeds = batch_of(RAGGED), model.config.input_feeding
@@ -182,8 +184,8 @@ def test_dropout_where_the_author_drops(attention):
     ("decoder.0", "decoder.0.W", E), ("decoder.1", "decoder.1.W", H),
     ("decoder.joined", None, None)])
 def test_each_mask_acts_at_its_site(attention, site, weight, width):
-    """Ones everywhere leave the loss alone; zeros at a site leave its reader's columns no gradient,
-    and those of no other site."""
+    """Masks of ones do not change the loss. Zeros at a site make the gradient of its reader's
+    columns zero, and no others."""
     model, parameters = make(dropout=0.5, **ATTENTION[attention])
     weight = weight or ("output.W_hy" if attention == "no attention" else "attention.W_c")
     batch = batch_of(RAGGED)

@@ -1,4 +1,4 @@
-"""Two encoders, one decoder: what is refused, search against the loss, joint alignments."""
+"""Two encoders, one decoder: errors, search against the loss, joint alignments."""
 
 from __future__ import annotations
 
@@ -93,14 +93,15 @@ def test_search_keeps_the_alignments_of_the_hypotheses_kept():
 def test_the_steps_are_limited_by_the_longer_source():
     model, parameters = make()
     parameters["output.W_hy"][1] = 0.0
-    parameters["output.W_hy"][2:] *= 50  # next to never an end
+    parameters["output.W_hy"][2:] *= 50  # the end marker is improbable
     source = make_batch([(SourceIds(([3], [2] * 20)), [])], [0], True).sources
     (translation,) = greedy(model, parameters, source, SearchOptions(length_factor=1.0))
     assert len(translation.tokens) > 10 or translation.finished
 
 
 def test_an_ensemble_of_sources_is_the_ensemble_where_both_are_the_same():
-    """Two models that read one source each: given the same words, the mean of both as before."""
+    """Two models that read one source each: given the same words, their mean is that of an
+    ensemble."""
     from nmt.models.translator import ModelConfig, Translator
     models = [Translator(ModelConfig(hidden_size=3, embedding_size=2, layers=1), 7, 8)
               for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Passes of one model reuse memory, and never while somebody still needs it."""
+"""Passes of one model reuse memory, but never memory in use."""
 
 from __future__ import annotations
 
@@ -61,10 +61,11 @@ def assert_equal(gradients, expected):
 
 @pytest.mark.parametrize("attention", ATTENTION)
 def test_two_forwards_before_two_backwards(attention):
-    """The bits of fresh models, in either order of the backwards, and of a backward run again."""
+    """Results are bit-identical to those of new models, in either order of the backwards, and if a
+    backward runs twice."""
     model = translator(attention)
     parameters = model.initial_parameters(np.random.default_rng(2), "float64")
-    for batch in batches():  # leave memory behind that could be taken twice
+    for batch in batches():  # leave free memory that could be used twice
         model.backward(model.loss(parameters, batch)[1])
     passes = [noisy_loss(model, parameters, b, 9) for b in batches()]
     expected = [fresh(attention, parameters, b) for b in batches()]
@@ -75,12 +76,12 @@ def test_two_forwards_before_two_backwards(attention):
 
 @pytest.mark.parametrize("attention", ATTENTION)
 def test_two_models_in_turn(attention):
-    """One batch in one model, two in the other, each with parameters of its own; the backwards in
-    any order, all gradients kept to the end."""
+    """One batch in one model and two in the other, with separate parameters. Backwards run in any
+    order, and all gradients are kept to the end."""
     models = [translator(attention) for _ in range(2)]
     parameters = [m.initial_parameters(np.random.default_rng(i)) for i, m in enumerate(models)]
     passes = [(0, 0), (1, 1), (1, 0)]  # (model, batch)
-    for _ in range(2):  # leave memory behind in both
+    for _ in range(2):  # leave free memory in both
         for m, b in passes:
             models[m].backward(models[m].loss(parameters[m], batches()[b])[1])
     expected = [fresh(attention, parameters[m], batches()[b])[1] for m, b in passes]
@@ -124,7 +125,7 @@ def test_memory_stays_constant_over_steps(attention):
 
 
 def test_two_language_models_and_two_pieces():
-    """Interleaved passes of two models equal each model's alone; the pool does not grow."""
+    """Interleaved passes of two models equal separate passes, and the pool does not grow."""
     rng, config = np.random.default_rng(3), LanguageModelConfig(**SIZE)
     text = rng.integers(0, V, (21, 16))
     first, second, alone = (LanguageModel(config, V) for _ in range(3))

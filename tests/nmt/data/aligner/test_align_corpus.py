@@ -16,7 +16,7 @@ CORPORA = st.lists(st.tuples(WORDS, WORDS), max_size=6)
 
 
 def tables(corpus, flat):
-    """Posteriors as {(pair, word of the far side or None for NULL, word of the near side): p}."""
+    """Posteriors as {(pair, generating word or None for NULL, generated word): p}."""
     posteriors = {}
     for group in corpus.groups:
         rows = group.of(flat)
@@ -51,7 +51,8 @@ def test_agreement_multiplies_the_two_posteriors_of_each_link(pairs) -> None:
 
 
 def numbered(rng, swap):
-    """Sentences of numbers, and the same with every word marked, perhaps pairwise exchanged."""
+    """Sentences of numbers, and the same with every word marked and, if asked for, neighbours
+    exchanged."""
     sources, targets, links = [], [], []
     for _ in range(300):
         words = rng.integers(0, 12, rng.integers(1, 4) * 2).tolist()
@@ -63,15 +64,15 @@ def numbered(rng, swap):
 
 
 def share_wrong(aligned, links):
-    """Links of either that the other lacks, for each right one."""
+    """The number of wrong and missing links, relative to the right ones."""
     return sum(len({*actual} ^ {*right}) for actual, right in zip(aligned, links, strict=True)) \
         / sum(map(len, links))
 
 
 @pytest.mark.parametrize(("swap", "allowed"), [(False, 0.0), (True, 0.03)])
 def test_word_for_word_text_is_aligned(swap, allowed) -> None:
-    """The HMM learns the order, so that words which stand twice in a sentence are right too; of
-    jumps by -1 and 3 in turn it knows the mixture only."""
+    """The HMM learns the order, so that words that occur twice in a sentence are right, too. Of
+    alternating jumps by -1 and 3 it learns only the mixture."""
     sources, targets, links = numbered(np.random.default_rng(1), swap)
     for aligned in align(sources, targets)[:2]:
         assert share_wrong(aligned, links) <= allowed
@@ -88,7 +89,7 @@ def test_model_1_knows_words_but_no_order() -> None:
 
 
 def test_the_embedded_corpus() -> None:
-    """English and French words of the same sense; alike on every run."""
+    """English and French words of the same meaning are linked, with the same links in every run."""
     pairs = generate(CldrOptions("en", "fr", 2000, 1, 0, seed=1)).train
     sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
     *directions, entries = align(sources, targets)

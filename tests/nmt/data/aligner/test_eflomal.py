@@ -1,4 +1,4 @@
-"""eflomal as a program: what it is given, what it gives back, what is said without it."""
+"""eflomal as a program: its input, its output, and the error if it is missing."""
 
 import shutil
 import sys

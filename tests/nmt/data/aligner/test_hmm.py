@@ -77,7 +77,7 @@ def test_rows_of_the_jump_matrix_leave_room_for_null(jumps) -> None:
 
 
 def test_jumps_that_never_occur_give_no_division_by_zero() -> None:
-    """One word a side only: there is no jump of 0 to learn from, but the matrix has its row."""
+    """With one word on each side, no jump of 0 occurs, but the matrix has its row."""
     corpus = word_pairs([["a"], ["b"]], [["x"], ["y"]])
     table = np.ones(len(corpus.source_of_type))
     _, jumps = hmm.expectation(corpus, table, hmm.even_jumps(corpus, 0.2, 0.2))

@@ -13,8 +13,8 @@ from nmt.data.aligner.symmetrise import (
     union,
 )
 
-# Four words each. Both have (0, 0); (1, 1) and (2, 1) lie beside it one after the other, (4, 4)
-# beside nothing, (0, 3) at words 0 and 3 of which only the target is free.
+# Both directions have (0, 0). (1, 1) and then (2, 1) are its neighbours, (4, 4) has no neighbour,
+# and (0, 3) links words 0 and 3, of which only the target word is free.
 FORWARD = [(0, 0), (1, 1), (0, 3), (4, 4)]
 BACKWARD = [(0, 0), (2, 1), (4, 4)]
 

@@ -1,4 +1,5 @@
-"""What an output may be beside a regular file: made in a test's directory, never the machine's."""
+"""Outputs other than regular files. They are made in a test's directory, so that the machine's stay
+untouched."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import pytest
 
 
 def null_device(path: Path) -> Path:
-    """A device of our own that swallows everything; skips where this user may make none."""
+    """A new null device; skips if this user may not make devices."""
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
         path.write_bytes(b"x")

@@ -1,4 +1,4 @@
-"""What the ranks of `mpiexec -n N python -m mpi4py tests/rank_worker.py DIR` hold to be true."""
+"""The assertions of the ranks of `mpiexec -n N python -m mpi4py tests/rank_worker.py DIR`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def trainer(directory, world, kind, observer=None, model=None, **options):
 
 
 def check_training(directory: Path, kinds: list[str]) -> None:
-    """Parameters after two epochs are one process's, whatever an update is divided by."""
+    """Parameters after two epochs equal those of one process, whatever divides an update."""
     for kind in kinds:
         for accumulate in (1, 2)[: 1 + (kind != "tokens")]:
             run_directory = directory / f"{kind}-{accumulate}"
@@ -129,7 +129,7 @@ def check_training(directory: Path, kinds: list[str]) -> None:
 
 
 def check_resume(directory: Path) -> None:
-    """With dropout, of each rank its own, a run that crashed goes on to the same bits."""
+    """With separate dropout in each rank, a run that crashed resumes bit-identical."""
     for kind, make in (("sentences", translator),
                        ("streams", lambda **options: LanguageModel(
                            LanguageModelConfig(**PLAIN | options), WORDS))):
@@ -156,7 +156,7 @@ def check_resume(directory: Path) -> None:
 
 
 def check_what_is_said() -> None:
-    """The small things that ranks tell one another."""
+    """The small objects that ranks exchange."""
     assert RANKS.gather(7 + RANKS.rank)[0] == 7
     assert RANKS.gather(RANKS.rank) == list(range(RANKS.size))
     assert RANKS.agreed(RANKS.rank == RANKS.size - 1) and not RANKS.agreed(False)

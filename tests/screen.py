@@ -1,4 +1,4 @@
-"""Commands in a pseudo-terminal of 80 columns, and what stands there at the end."""
+"""Runs commands in a pseudo-terminal of 80 columns, and returns the screen at the end."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Drawn(NamedTuple):
     """A command that has run in a terminal."""
 
     status: int
-    written: str  # all that the terminal received, codes included
+    written: str  # all text that the terminal received, with codes
     lines: list[str]  # on the screen at the end, and above it
     cursor: bool  # whether the cursor is visible
 
     def seen(self) -> str:
-        """All that has been on the screen, without codes."""
+        """All text that was on the screen, without codes."""
         return CODE.sub(lambda match: "" if match[2] else match[0], self.written)
 
 
 def drawn(run: Callable[[], object], typed: Mapping[str, str] | None = None) -> Drawn:
-    """Call `run` in a process of its own, whose terminal this is.
+    """Call `run` in a new process, whose terminal is captured.
 
     typed: keys to press, by the text after which they are pressed.
     """

@@ -1,4 +1,4 @@
-"""What is made once for all workers of a run of tests: files in one directory."""
+"""Files that are made once for all workers of a test run, in one directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 @functools.cache
 def directory() -> Path:
-    """The directory of this run; goes when one of its workers ends."""
+    """The directory of this run, which is removed when a worker ends."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
     path = Path(tempfile.gettempdir()) / f"tests-{run}"
     atexit.register(shutil.rmtree, path, ignore_errors=True)
@@ -26,7 +26,7 @@ def directory() -> Path:
 
 
 def made_once(name: str, make: Callable[[], Value]) -> Value:
-    """What `make` returns: the first worker that asks calls it, the others wait and read a copy.
+    """The result of `make`, which the first worker calls; the others wait and read a copy.
 
     name: of its file. Without workers nothing is written.
     """

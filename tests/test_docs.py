@@ -28,7 +28,7 @@ def test_blocks(page, capsys):
 
 
 def code_lines(text: str) -> Iterator[str]:
-    """The lines that a page shows of code: not what a command prints, which is as wide as it is."""
+    """The lines of code on a page, without the output of commands, whose width is not ours."""
     for _, kind, body in follow.BLOCK.findall(text):
         if kind == "console":
             yield from re.findall(r"^\$ (?:.*\\\n)*.*", body, re.MULTILINE)
@@ -42,7 +42,7 @@ def code_lines(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("page", [*follow.PAGES, DOCS.parent / "CONTRIBUTING.md"],
                          ids=lambda page: str(page.relative_to(DOCS.parent)))
 def test_shown_code_has_at_most_80_columns(page: Path) -> None:
-    """So that no line is below the button that copies it, nor has to be scrolled."""
+    """Longer lines would be covered by the copy button, or have to be scrolled."""
     lines = "\n".join(code_lines(page.read_text("utf-8"))).split("\n")
     assert not [line for line in lines if len(line.removeprefix("$ ")) > 80]
 

@@ -1,6 +1,6 @@
 """Losses, gradients and small training runs against values once computed by PyTorch.
 
-Runs where PyTorch is not installed. `golden/make_golden.py` says where the values come from.
+Does not need PyTorch. `golden/make_golden.py` says where the values come from.
 """
 
 from __future__ import annotations

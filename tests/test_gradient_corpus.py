@@ -1,4 +1,5 @@
-"""The corpus is what it says: right functions are right, wrong ones wrong where they say it."""
+"""In the corpus, right functions are right, and wrong functions are wrong at the declared
+variable."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def upstream(pair: Pair, case: Case) -> Arrays:
 
 
 def gradients(pair: Pair, wrong: Wrong | None = None) -> tuple[Arrays, Arrays, Arrays, Arrays]:
-    """Gradients of one call, of a second one on the same cache, and the upstream gradients before
-    and after."""
+    """Gradients of one call and of a second call on the same cache, and the upstream gradients
+    before and after."""
     case = case_of(pair, pair.functions(wrong))
     upstreams = upstream(pair, case)
     d = copies(upstreams)
@@ -67,7 +68,7 @@ def elsewhere(pair: Pair, wrong: Wrong | None) -> Arrays:
 
 
 def errors(actual: Arrays, right: Arrays) -> dict[str, float]:
-    """The largest difference in each tensor, of its largest gradient."""
+    """The largest difference in each tensor, relative to its largest gradient."""
     return {name: float(np.abs(actual[name] - d).max() / max(np.abs(d).max(), 1e-12))
             for name, d in right.items()}
 
@@ -217,7 +218,7 @@ def test_wrong_functions_are_wrong(mistake, monkeypatch):
 
 
 def test_size_and_names():
-    """As many as were promised, each under a name of its own and each mistake another one."""
+    """The corpus has the promised size, and names and mistakes are distinct."""
     assert len(PAIRS) >= 60 and len(WRONG) >= 120
     assert len({pair.name for pair in PAIRS}) == len(PAIRS)
     assert len({(pair.name, wrong.old, wrong.new) for pair, wrong in WRONG}) == len(WRONG)

@@ -28,7 +28,7 @@ EXERCISES = (1, 2, 3)
 matplotlib = pytest.importorskip("matplotlib", reason="the lessons draw: pip install matplotlib")
 
 
-# Where a mistake is known by a test of the value: values for which it is, in the order of the file
+# Values that show the mistakes which are recognised by their value, in the order of the file
 VALUES: dict[str, dict[int, list[Any]]] = {
     "02_lstm": {2: [0.993, 0.0, -4.97]},
     "03_gradient_checking": {1: [1e-8, -5.0, 1e-12, 0.01],

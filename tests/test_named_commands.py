@@ -1,4 +1,4 @@
-"""Every command that a page, docstring, comment, recipe or message names is one that exists.
+"""Every command exists that a page, docstring, comment, recipe or message names.
 
 Verbs and benchmarks are looked for everywhere; options where a command is quoted in backticks, or
 stands in a recipe's head as `# nmt ...`. Code blocks of pages are `tests.follow`'s.
@@ -41,7 +41,7 @@ def files() -> list[Path]:
 
 
 def fault(program: str, words: list[str]) -> str:
-    """What a command names that does not exist, "" for nothing."""
+    """The part of a command that does not exist; "" if all exists."""
     if program == "benchmarks":
         names = [*takewhile(lambda word: re.fullmatch("[a-z][a-z-]*", word), words)]
         return next((name for name in names if name not in ABOUT), "")

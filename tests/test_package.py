@@ -1,4 +1,4 @@
-"""The wheel, in an environment of its own and outside of the checkout: what a user gets by pip."""
+"""The wheel in a new environment outside of the checkout, as a user gets it by pip."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("backend", "lstm", "attention", "nmt", "grads")
-# What the variables of the checkout's tests would change
+# Without the variables of the checkout's tests
 OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
 

@@ -1,4 +1,4 @@
-"""Every verb that can take more than two seconds says on a terminal what it is at."""
+"""Every verb that can take more than two seconds shows its progress on a terminal."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ OWN = "import time\nimport numpy as np\n" \
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A directory with a corpus, a run and what else the calls read; we are there."""
+    """The working directory, with a corpus, a run and all else that the calls read."""
     directory = tmp_path_factory.mktemp("bars")
     write_corpus(directory)
     write_recipe(directory / "lm.yaml", TEXT_RECIPE, text={"vocabulary": "run/target.vocab"})
@@ -109,7 +109,7 @@ class Now:
         self.start = call
 
     def cancel(self) -> None:
-        """Too late."""
+        """Do nothing: it has ended."""
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_every_verb_is_listed() -> None:
 def test_a_verb_shows_what_it_is_at(
     verb: str, work: None, at_once: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its bars are drawn in their place, and gone at the end; no code is shown as text."""
+    """Its bars are drawn in place and erased at the end, and no code is shown as text."""
     arguments, *bars = SHOWN[verb]
     if verb in ("nmt plot", "nmt words"):
         pytest.importorskip("matplotlib", reason="matplotlib is not installed")
@@ -177,7 +177,7 @@ def test_the_screen_of_a_walk_comes_and_goes(work: None, at_once: None) -> None:
 
 
 def _without_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `grads` would do for minutes is not done."""
+    """Replace work of `grads` that takes minutes."""
     from grads.stepper.explorer import data
     from grads.verification import catalogue, derivations, equations
     from grads.verification.mutation import report, run

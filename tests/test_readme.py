@@ -21,7 +21,8 @@ KEYS = (ROOT / "docs" / "recipe.md").read_text("utf-8")
 
 
 def facts(table: str) -> list[str]:
-    """The loss, the verdict, and of each row what does not hang on rounding: name and verdict."""
+    """The loss, the verdict, and of each row the name and verdict, which do not depend on
+    rounding."""
     return [re.sub(r"\d\.\de-\d+$", "e", line.split("  ")[0].split(";")[0])
             + re.sub(r"  +", " ", line)[-3:] * ("  " in line) for line in table.split("\n")]
 
@@ -72,7 +73,7 @@ def is_key(key: str) -> bool:
 
 
 def parse(program: str, words: list[str]) -> list[str]:
-    """The keys of recipes among a command's arguments; the test fails where the parser exits."""
+    """The keys of recipes among a command's arguments; the test fails if the parser exits."""
     options: Any
     try:
         options = _parse(words) if program == "nmt" else build_parser().parse_args(words)

@@ -1,4 +1,4 @@
-"""Real text, where it lies beside the repository: read, counted, one pass forward and back."""
+"""Real text, if it is beside the repository: reading, counting, one pass forward and backward."""
 
 from pathlib import Path
 

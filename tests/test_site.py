@@ -1,7 +1,7 @@
 """The site: its links hold, it opens from a server and as files, loads nothing, finds words.
 
-The site is the one that `make docs` has built, where SITE names its directory; otherwise one is
-built here, quickly: lessons are not executed, of the stepper's pages there is one.
+If SITE names a directory, it is the site that `make docs` has built. Otherwise a quick site is
+built here, with lessons that are not executed and one page of the stepper.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
 
 
 class Window:
-    """A page of the site with what it asked for and complained of."""
+    """A page of the site, with its requests and its errors."""
 
     def __init__(self, browser: Any, address: str, size: dict[str, int] | None = None) -> None:
         self.page = browser.new_page(viewport=size or {"width": 1300, "height": 900})
@@ -154,7 +154,7 @@ WIDTHS = 1400, 390
 
 @pytest.fixture(scope="module")
 def with_bars(browser: Any) -> Iterator[Any]:
-    """A browser that shows the bars of what scrolls."""
+    """A browser that shows scroll bars."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     running = browser.browser_type.launch(executable_path=chromium,
                                           ignore_default_args=["--hide-scrollbars"])
@@ -164,8 +164,7 @@ def with_bars(browser: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def barred(with_bars: Any, site: Path) -> Iterator[Any]:
-    """A page with bars; it moves nothing slowly, and loads no pictures and no index of the
-    search."""
+    """A page with scroll bars, without animations, pictures and the search index."""
     page = with_bars.new_page()
     page.add_init_script(STILL)
     frames = re.escape((site / "explorer").as_uri())
@@ -175,8 +174,8 @@ def barred(with_bars: Any, site: Path) -> Iterator[Any]:
 
 
 def test_nothing_is_cut(barred: Any, site: Path) -> None:
-    """On all pages, of those of source files the longest and every fortieth: the page does not
-    scroll sideways, and code that is wider than the page has a bar."""
+    """On all pages (of source files, the longest and every fortieth) the page does not scroll
+    sideways, and code that is wider than the page has a scroll bar."""
     pages = sorted(path for path in site.rglob("*.html") if site / "explorer" not in path.parents)
     sources = [path for path in pages if site / "source" in path.parents]
     longest = max(sources, key=lambda path: path.stat().st_size)

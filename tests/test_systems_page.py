@@ -54,7 +54,7 @@ def test_every_recipe_of_the_papers_is_linked() -> None:
 
 @for_all(OF_PAPERS, str)
 def test_reported_figures(recipe: str) -> None:
-    """They stand in the rows that link the recipe; a few recipes are no paper's row."""
+    """They are in the rows that link the recipe; a few recipes are not a row of a paper."""
     rows = " ".join("|".join(row[:-1]) for row in ROWS if f"../{recipe})" in "".join(row))
     expected = reported(recipe)
     assert expected or Path(recipe).stem in ("global-additive", "global-concat-full",

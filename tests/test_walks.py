@@ -1,4 +1,5 @@
-"""docs/reference/README.md: its walks name the files of a journey, its letters those of the code.
+"""docs/reference/README.md: its walks name the files of a journey, and its letters are those of the
+code.
 
 A journey runs with a profiler's hook: every function of the product that is called is noted.
 """
@@ -118,7 +119,7 @@ def test_a_walk_names_the_files_that_its_journey_enters(title):
 
 
 def test_sizes_have_the_letters_of_the_legend():
-    """Whatever a first room unpacks from a shape is a size by the legend: weights never are."""
+    """Every name that these packages unpack from a shape is a size in the legend."""
     legend = PAGE.partition("## Letters")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in legend.splitlines() if line.startswith("| `")]
     sizes = {letter for row in rows for letter in re.findall(r"`(\w+)`", row)}

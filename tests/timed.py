@@ -1,4 +1,4 @@
-"""Benchmarks as the tests run them: by name, with the words of a command line."""
+"""Runs benchmarks for tests: by name, with the arguments of a command line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(name: str, directory: Path, *arguments: str) -> tuple[Path, dict[str, An
 
 
 def prepare(case: Case, device: Device) -> dict[str, Any]:
-    """A case's differences, after all its calls were made once."""
+    """A case's differences, after each of its calls was made once."""
     import backend
 
     with backend.using(device.backend):

@@ -83,24 +83,24 @@ def nmt(*arguments: object) -> int:
 
 
 def captured(capsys, *arguments: object):
-    """Call the command line, which succeeds; return what it wrote, `out` and `err`."""
+    """Call the command line, which must succeed; return its output, `out` and `err`."""
     capsys.readouterr()
     assert nmt(*arguments) == 0
     return capsys.readouterr()
 
 
 def printed(capsys, *arguments: object) -> str:
-    """The same, what it wrote on stdout."""
+    """The same; return stdout."""
     return captured(capsys, *arguments).out
 
 
 def lines_of(capsys, *arguments: object) -> list[str]:
-    """The same, by line."""
+    """The same; return the lines of stdout."""
     return printed(capsys, *arguments).splitlines()
 
 
 def complaint(capsys, *arguments: object) -> str:
-    """Call the command line with arguments that are wrong; return its one line on stderr."""
+    """Call the command line with wrong arguments; return its one line on stderr."""
     capsys.readouterr()
     status = nmt(*arguments)
     error = capsys.readouterr().err
@@ -110,7 +110,7 @@ def complaint(capsys, *arguments: object) -> str:
 
 
 def start(*arguments: object, **settings: object) -> subprocess.Popen:
-    """`python -m nmt` as a process of its own."""
+    """Start `python -m nmt` as a process."""
     environment = {name: value for name, value in os.environ.items()
                    if name != "OPENBLAS_CORETYPE"}  # nmt would warn of it on stderr
     environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""A small model of its own, registered beside the others, with one flaw of several."""
+"""A small model for tests, registered beside the others, with one of several flaws."""
 
 from __future__ import annotations
 

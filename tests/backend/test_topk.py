@@ -58,7 +58,8 @@ def test_top_indices_ascend_and_take_the_lowest_of_equals():
 
 
 def test_top_indices_of_a_row_with_ties_beside_one_with_nan():
-    """In all as many entries reach the least value as were wanted, but not in each row."""
+    """Over all rows the number of entries that reach the least value is right, but not in each
+    row."""
     values = np.array([[np.nan, np.nan, 0.0, 1.0, 2.0, 3.0], [1.0, 2.0, 2.0, 0.0, 2.0, 2.0]])
     assert top_indices(values, 2)[1].tolist() == [1, 2]
 

@@ -63,7 +63,7 @@ UNDECIDED = textwrap.dedent('''
 
 @pytest.fixture
 def layer(tmp_path):
-    path = tmp_path / "lstm.py"  # as one of our packages
+    path = tmp_path / "lstm.py"  # the name of one of our packages
     path.write_text(LAYER, encoding="utf-8")
     return path
 

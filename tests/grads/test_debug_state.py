@@ -1,4 +1,5 @@
-"""`grads debug-state`: its names, its numbers beside the checkpoint and beside one another."""
+"""`grads debug-state`: its names, and its numbers compared with the checkpoint and with each
+other."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def test_parameters_are_those_of_the_checkpoint(state):
 
 
 def test_a_step_follows_from_its_names(state):
-    """Eqs. 2.35 to 2.37 of the numbers in the file."""
+    """The numbers in the file fulfil Eqs. 2.35 to 2.37."""
     a = {name: state[0][f"forward/lstm t=2 l=1/{name}"] for name in ("i", "f", "o", "h_hat", "c")}
     before = state[0]["forward/lstm t=1 l=1/c"]
     np.testing.assert_allclose(a["c"], a["f"] * before + a["i"] * a["h_hat"], rtol=1e-15)

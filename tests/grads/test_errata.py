@@ -1,4 +1,4 @@
-"""docs/errata.md: every erratum is there once, and every piece of evidence can be run."""
+"""docs/errata.md lists every erratum once, and every piece of evidence can be run."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def sections(page):
 
 
 def evidence(page):
-    """The tests that a reader is told to run."""
+    """The tests that the page tells a reader to run."""
     commands = re.findall(r"^ +python -m pytest -q (\S+)(?: \\\n +-k (\S+))?$", page, flags=re.M)
     return ["::".join(filter(None, command)) for command in commands]
 
 
 def mutants(page):
-    """The mistakes that a reader is told to look at."""
+    """The mistakes that the page tells a reader to try."""
     return re.findall(r'^ +grads mutants "(.+)"$', page, flags=re.M)
 
 
@@ -41,7 +41,7 @@ def unlisted(text):
 
 
 def status(text):
-    """Decided, Open or Noted; ValueError unless it is said once."""
+    """Decided, Open or Noted. Raises ValueError unless there is exactly one."""
     [decision] = re.findall(r"\*\*(Decided|Open|Noted)\b", text)
     return decision
 
@@ -56,7 +56,7 @@ def test_the_first_paragraph_counts():
 
 @for_all(sections(PAGE), lambda section: str(section[0]))
 def test_every_erratum_has_a_status_and_its_evidence(section):
-    """A test to run where it is decided; where it is of text alone, the line."""
+    """A decided erratum has a test to run, or the line if it concerns text only."""
     _, text = section
     if status(text) == "Decided":
         assert evidence(text)
@@ -82,7 +82,7 @@ def test_the_named_mistakes_are_those_that_can_be_made():
 def test_commands_are_found_however_they_stand():
     """Nothing that looks like a command escapes the tests above."""
     assert len(evidence(PAGE)) == PAGE.count("python -m pytest -q tests/")
-    assert len(mutants(PAGE)) == PAGE.count("grads mutants ") - 1  # and the one that explains
+    assert len(mutants(PAGE)) == PAGE.count("grads mutants ") - 1  # and the explanation's
 
 
 def test_numbers_on_the_page_exist():

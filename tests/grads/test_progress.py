@@ -1,4 +1,4 @@
-"""The alarm of a check's time limit, and whether its bar is asked for."""
+"""The alarm of a check's time limit, and its progress bar."""
 
 from __future__ import annotations
 

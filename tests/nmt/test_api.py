@@ -1,4 +1,4 @@
-"""`import nmt`: what a program of one's own calls."""
+"""`import nmt`: the interface for programs."""
 
 from __future__ import annotations
 

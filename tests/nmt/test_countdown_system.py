@@ -1,4 +1,5 @@
-"""A Transformer that counts down as a user has it: trained, resumed, asked, shown, refused."""
+"""A Transformer that counts down, as a user runs it: training, resuming, commands, pages,
+errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Layer-normalised and residual stacks as a recipe asks for them: trained, resumed, searched,
-stepped through, refused."""
+"""Layer-normalised and residual stacks by a recipe: training, resuming, search, the stepper,
+errors."""
 
 from __future__ import annotations
 

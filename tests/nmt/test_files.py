@@ -1,4 +1,4 @@
-"""Files are whole or as they were; devices, FIFOs and links stay what they are."""
+"""Files are complete or unchanged; devices, FIFOs and links are not replaced."""
 
 import os
 import subprocess
@@ -69,7 +69,7 @@ def test_links_are_followed_and_stay(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="this system has no /proc")
 def test_standard_output_goes_on_where_it_stands(tmp_path):
-    """Into a file that the shell has opened: neither replaced nor written over."""
+    """A file that the shell has opened is neither replaced nor overwritten."""
     code = ("import os; from nmt.files import write_text; print('before');"
             "write_text('/proc/self/fd/1', 'text\\n'); write_text('out', 'linked\\n');"
             "print('after')")

@@ -1,4 +1,4 @@
-"""--gemm, --no-fusing, and what goes wrong on a GPU: on the stand-in for CuPy."""
+"""--gemm, --no-fusing, and errors of a GPU, on the stand-in for CuPy."""
 
 from __future__ import annotations
 

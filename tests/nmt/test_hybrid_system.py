@@ -1,4 +1,4 @@
-"""The hybrid as a user has it: trained, resumed, asked; no unknown word in what it writes."""
+"""The hybrid as a user runs it: training, resuming, commands; it never writes an unknown word."""
 
 import json
 import re
@@ -52,7 +52,7 @@ def hybrid(corpus, _whole):
 
 
 def eager_of(system):
-    """The same, to which `<unk>` is more probable."""
+    """The same system with a more probable `<unk>`."""
     bias = system.parameters["output.b"].copy()
     bias[UNKNOWN] += 5.0
     return replace(system, parameters={**system.parameters, "output.b": bias})
@@ -88,7 +88,7 @@ def test_frequent_words_are_spelled_in_training_alone_and_drawn_anew(corpus, hyb
 @pytest.mark.parametrize("options", [
     SearchOptions(), SearchOptions(beam=4, nbest=4), SearchOptions(beam=2, unknown=False)])
 def test_no_unknown_word_is_written(hybrid, options):
-    """Also by a model made to write it everywhere."""
+    """Also by a model that was changed to write it everywhere."""
     _, system = hybrid
     eager = eager_of(system)
     for translator in (system, eager):
@@ -130,7 +130,7 @@ def test_rare_source_words_are_read_by_their_characters(hybrid):
 
 
 def test_the_vector_of_a_word_is_what_the_encoder_reads(hybrid):
-    """Of a known word a row of the table; of a rare one its own, which its letters make."""
+    """A known word's vector is a row of the table, a rare word's is computed from its letters."""
     _, system = hybrid
     known = system.source.words[2]
     values, known_words = system.word_vectors([known, "zanzibar", "sansibar", "zanzibar"])

@@ -1,4 +1,4 @@
-"""A translator with a lexicon's bias: aligned, trained, opened, resumed; and what is refused."""
+"""A translator with a lexicon's bias: alignment, training, opening, resuming, errors."""
 
 import numpy as np
 import pytest

@@ -67,7 +67,7 @@ def recipe_of(directory, *overrides, text=None):
 
 
 def bits(directory):
-    """All arrays of all checkpoints, and what the logs say but for times."""
+    """All arrays of all checkpoints, and the logs without times."""
     arrays = {(path.relative_to(directory), name): array
               for path in sorted(directory.glob("**/*.safetensors"))
               for name, array in checkpoint.load(path).arrays.items()}
@@ -230,7 +230,7 @@ def test_the_resolved_recipe_is_read_as_it_is(mixed, tmp_path) -> None:
 
 
 def test_a_resume_completes_what_a_stopped_save_left_out(mixed, capsys) -> None:
-    """Files of tasks that are missing, older or damaged; those that stand are left as they are."""
+    """Tasks' files that are missing, older or damaged are written again; others are not changed."""
     multitask.train(recipe_of(mixed, "--train.keep=2"), mixed / "run", Observer())
     run = mixed / "run"
     files = {path: path.read_bytes() for path in run.glob("*/*.safetensors")}

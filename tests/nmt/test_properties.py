@@ -1,4 +1,4 @@
-"""What holds of any recipe, any text and any batch: hypothesis looks for one without it."""
+"""Properties of any recipe, any text and any batch; hypothesis searches for counterexamples."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def untrained(name: str, lines, directory: Path) -> Path:
     vocabularies = {side: Vocabulary(words) for side in ("source", "target")}
     system = System.create(recipe, vocabularies)
     for parameter in system.parameters.values():
-        parameter *= 20  # so that other words than one are drawn
+        parameter *= 20  # so that more than one word is written
     RunDirectory(directory / "run", recipe, resume=False).write(system, {"epoch": 1})
     return directory / "run"
 

@@ -1,4 +1,4 @@
-"""RNNsearch as a user has it: chosen by its architecture, trained with Adadelta, resumed, asked."""
+"""RNNsearch as a user runs it: chosen by its architecture, trained with Adadelta, resumed, used."""
 
 from dataclasses import replace
 

@@ -72,7 +72,7 @@ def test_an_older_run_has_all_pairs_whatever_train_size_it_wrote(run, capsys):
 
 
 def test_what_is_best_is_decided_by_the_same_dev_data_and_tokenisation(run, capsys):
-    """Their names may change; how a finished model is scored may too."""
+    """Files may be renamed, and the scoring of a finished model may change."""
     corpus = run.parent
     shutil.copy(corpus / "dev.de", corpus / "moved.de")
     edit(corpus / "dev.de", ("eins", "zwei"))
@@ -184,7 +184,7 @@ DOES_MORE = ("subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.spawn"
 
 
 def test_opening_a_run_directory_does_nothing_but_compute(run):
-    """Python tells a hook of what it is about to do; the interpreter of a fork cannot lose it."""
+    """Python reports every system action to an audit hook, in a forked process."""
     corpus, report = run.parent, run.parent / "found"
     child = os.fork()
     if not child:

@@ -142,7 +142,7 @@ def test_the_probability_of_a_translation_is_the_models(trained) -> None:
 
 
 def test_alignment_columns_are_in_reading_order(trained) -> None:
-    """The weight of a word stands in its column, though the encoder read it from the other end."""
+    """The weight of a word is in its column, although the encoder read the words in reverse."""
     system = System.open(trained / "model")
     assert system.recipe.data.reverse_source
     sentence = SENTENCES[3]
@@ -232,7 +232,7 @@ def test_a_directory_in_use_is_left_alone(corpus, occupied) -> None:
     ({"attention": "local-m", "window": 3}, r"model\.window: 2 x 3 \+ 1 words hold any training "),
     ({"attention": "local-m", "window": 1}, None), ({}, None)])
 def test_what_attention_by_position_cannot_do_is_noted_once(corpus, model, expected) -> None:
-    """Said and logged when the run begins, and not again when it goes on."""
+    """The note is printed and logged when the run begins, and not when it is resumed."""
     class Notes(Observer):
         def __init__(self) -> None:
             self.found: list[str] = []

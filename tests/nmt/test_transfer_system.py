@@ -1,4 +1,4 @@
-"""A run that begins with another's parameters: what it takes, what it keeps, what is refused."""
+"""A run that starts from another run's parameters: what it takes, what stays fresh, and errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def parent(corpus):
 
 
 def child_of(directory, words="match", *overrides):
-    """A fresh child and what it becomes, the parent, and what was said."""
+    """A fresh child, the child after the transfer, the parent, and the messages."""
     recipe = load_recipe(Recipe, directory / "child.yaml", overrides)
     origin = Parent(System.open(directory / "parent"), directory / "parent", 20, words)
     vocabularies = build_vocabularies(load_corpus(recipe.data), recipe, origin)

@@ -1,4 +1,4 @@
-"""The Transformer as a user has it: trained, resumed, asked by every command, refused."""
+"""The Transformer as a user runs it: training, resuming, every command, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stored numbers are computed from and how an array becomes three of them.
+"""The inputs of the stored numbers, and the fingerprint of an array in three numbers.
 
 Everything is drawn from `RandomState`, whose streams NumPy promises never to change, seeded by
 the name that a tensor had when the numbers were stored: a later tree under other names draws the
@@ -41,7 +41,7 @@ def parameters(
 def states(
     layers: int, arrays: int, batch: int, hidden_size: int
 ) -> list[tuple[np.ndarray, ...]]:
-    """Where a language model's streams stand before the batch: a state for each layer."""
+    """The states of a language model's streams before the batch, one for each layer."""
     return [tuple(0.7 * random_state("state", layer, k).standard_normal((batch, hidden_size))
                   for k in range(arrays)) for layer in range(layers)]
 
@@ -59,10 +59,11 @@ def fingerprint(name: str, array: np.ndarray) -> Fingerprint:
 
 
 def error(numbers: Sequence[float], stored: Sequence[float]) -> float:
-    """The largest difference relative to the larger of 1 and the largest stored number; nan stays.
+    """The largest difference, relative to the larger of 1 and the largest stored number; NaN if any
+    is.
 
-    Of a fingerprint that is at least the norm: the error of an array counts relative to the whole
-    array, or to 1 where that is smaller.
+    A fingerprint's largest number is at least the array's norm. So an array's error is relative to
+    its norm, or to 1 if the norm is smaller.
     """
     assert len(numbers) == len(stored)
     away = np.abs(np.subtract(numbers, stored)).max()

@@ -1,9 +1,9 @@
 """Losses, gradients, searches, updates and trainings are those of commit dce07e8.
 
 `stored.json` was written before the code was rewritten, by `store.py` as it stands in this
-directory's history. What was read anew since (attention by location, windows: errata 7 to 9) is no
-longer in it, and of batches of one sentence and of one step there is what every fourth
-configuration gives. Float64 agrees to 1e-12: of a loss relative to the larger of 1 and itself, of a
+directory's history. It no longer has numbers of what was interpreted differently since (attention
+by location, windows: errata 7 to 9). Of batches of one sentence or one step it has every fourth
+configuration. Float64 agrees to 1e-12: of a loss relative to the larger of 1 and itself, of a
 gradient relative to the larger of 1 and its norm (`draws.error`). `trees.py` alone knows the names
 and calls of the tree under test.
 """
@@ -19,8 +19,8 @@ from same_numbers import draws, trees, work
 
 STORED = work.Stored(json.loads(work.STORED.read_text("utf-8")))
 DOCUMENT = STORED.document
-TOLERANCE = 1e-12  # float64: thousands of roundings of 1e-16, each of which another order moves
-TRAINED = 1e-5  # float32: losses after tens of updates, under another order of summation
+TOLERANCE = 1e-12  # float64: thousands of roundings of 1e-16, which depend on the order of sums
+TRAINED = 1e-5  # float32: losses after tens of updates, with another order of sums
 CASES = [(case, batch) for case in DOCUMENT["cases"] for batch in case["numbers"]]
 
 
@@ -41,7 +41,8 @@ def test_losses_and_gradients(case, batch):
 
 
 def test_there_is_something_of_each_kind():
-    """What was stored: a floor for each architecture and size, and no gradient that is all zero."""
+    """There are enough stored numbers of each architecture and size, and no gradient is all
+    zero."""
     counts = Counter((case["architecture"], batch.startswith(draws.REAL)) for case, batch in CASES)
     for architecture, least in (("luong", 850), ("rnnsearch", 30), ("language model", 150)):
         assert counts[architecture, False] >= least
@@ -55,7 +56,7 @@ def test_there_is_something_of_each_kind():
 def test_searches(case):
     """The same tokens; log-probabilities, scores and alignments to the same tolerance.
 
-    The stored lists have cut hypotheses behind finished ones; ours are in order of score.
+    In the stored lists, cut hypotheses follow finished ones; ours are in order of score.
     """
     lists = work.hypotheses(STORED, case, "real")
     assert len(lists) == len(case["found"])

@@ -1,8 +1,7 @@
-"""The only file that knows what this tree calls things: edit it alone when the contract changes.
+"""The only file that knows the names of this tree. If the contract changes, only this file changes.
 
-What goes in and out is in the words of the stored file: names, options and shapes of the tree that
-stored the numbers. `RENAMED` says what its weights are called now and how their arrays are laid
-out now.
+Arguments and results have the names, options and shapes of the tree that stored the numbers.
+`RENAMED` maps its weights' names and layouts to the current ones.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ class Renamed(NamedTuple):
     to_old: Callable[[np.ndarray], np.ndarray] = same  # of gradients: the inverse permutation
 
 
-RENAMED = (Renamed(r"(.*)\.T", r"\1.W"),)  # the first that fits counts
+RENAMED = (Renamed(r"(.*)\.T", r"\1.W"),)  # the first match counts
 
 
 def renamed(old: str) -> Renamed:
-    """What became of a weight."""
+    """The current name and layout of a weight."""
     for renaming in RENAMED:
         if match := re.fullmatch(renaming.old, old):
             return renaming._replace(new=match.expand(renaming.new))
@@ -84,7 +83,7 @@ CONFIGS: dict[str, Any] = {
     "luong": ModelConfig, "rnnsearch": RNNSearchConfig, "language model": LanguageModelConfig}
 
 
-OPTIONS = {"clip_dh": "clip_elements"}  # what keys of the model section are called now
+OPTIONS = {"clip_dh": "clip_elements"}  # current names of keys of the model section
 
 
 def make_model(architecture: str, config: Mapping[str, Any], size: int, reverse: bool) -> Any:
@@ -95,7 +94,7 @@ def make_model(architecture: str, config: Mapping[str, Any], size: int, reverse:
 
 
 def make_pairs(batch: Mapping[str, Any], reverse: bool) -> Batch:
-    """A batch of sentence pairs; sources are reversed here if at all."""
+    """A batch of sentence pairs. Sources are reversed here, if the model reads them reversed."""
     pairs = list(zip(batch["sources"], batch["targets"], strict=True))
     return make_batch(pairs, range(len(pairs)), reverse)
 
@@ -126,7 +125,7 @@ def noise(model: Any, batch: Batch) -> Noise | None:
 def run_stream(
     model: LanguageModel, batch: Mapping[str, Any], parameters: Arrays
 ) -> tuple[float, Arrays]:
-    """The same of a language model, which goes on at a state and ends in one."""
+    """The same for a language model, which starts from a state and returns its last state."""
     inputs, targets = (np.array(batch[key]) for key in ("inputs", "targets"))
     config = model.config
     before = draws.states(config.layers, CELLS[config.unit].states, inputs.shape[1],

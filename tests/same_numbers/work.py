@@ -1,4 +1,4 @@
-"""What is computed: the numbers of a configuration, a search, an optimizer and a run.
+"""Computes the numbers of a configuration, a search, an optimizer and a run.
 
 `stored.json` holds them of the tree before the rewrite; `test_same_numbers.py` computes them again.
 """
@@ -15,13 +15,13 @@ from same_numbers import draws, trees
 HERE = Path(__file__).parent
 STORED = HERE / "stored.json"
 TABLE, IDS = (30, 8), (9, 4, 17, 1, 30)  # a table, and how many of its rows each update touches
-BRIEF = ("one sentence", "one step")  # of these batches one number of each gradient is stored
+BRIEF = ("one sentence", "one step")  # batches of which one number per gradient is stored
 WEIGHTS = {"W": (260, 270), "W_e": TABLE, "b": (7,)}  # W has more elements than a block
 SENTENCES, MAX_NORM = 4, 66.2  # some updates are clipped, some are not
 
 
 class Stored:
-    """The stored file, its defaults put back."""
+    """The stored file with its defaults filled in."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = document
@@ -68,7 +68,7 @@ def hypotheses(stored: Stored, case: Mapping[str, Any], batch: str) -> list[list
 
 
 def trajectory(name: str) -> list[list[float]]:
-    """Of each update the factor, the norm and the fingerprints of the parameters after it."""
+    """The factor, the norm, and the fingerprints of the parameters of each update."""
     optimizer, updates = trees.OPTIMIZERS[name](), []
     parameters = draws.parameters(WEIGHTS, 0, real=False)
     for step, count in enumerate(IDS):

@@ -1,7 +1,7 @@
-"""The strict device array: NumPy inside, and no way to its values but the asked-for ones.
+"""The strict device array: a NumPy array whose values are accessible only by explicit transfers.
 
-Also what array and module share: the record of CuPy's names, the counters, and the two functions
-through which every argument and result passes (`unwrap`, `wrap`).
+Also the parts that array and module share: the record of CuPy's names, the counters, and the two
+functions through which every argument and result passes (`unwrap`, `wrap`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REFUSED = (
 
 
 class HostTransferError(TypeError):
-    """The code would move data between host and device without saying so."""
+    """The code would move data between host and device implicitly."""
 
 
 @dataclasses.dataclass
@@ -49,7 +49,7 @@ class Counts:
 
 counts = Counts()
 
-# What CuPy answers without starting a kernel: views, and memory as it comes.
+# Calls for which CuPy starts no kernel: views, and uninitialised memory.
 NO_LAUNCH = {
     "broadcast_to", "empty", "empty_like", "expand_dims", "get", "moveaxis", "rollaxis", "set",
     "shape", "size", "ndim", "split", "squeeze", "swapaxes", "transpose", "view",

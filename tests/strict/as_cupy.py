@@ -1,8 +1,8 @@
-"""The stand-in under CuPy's own name, so that what is meant for a GPU is rehearsed without one.
+"""The stand-in under CuPy's own name, so that code for a GPU runs without one.
 
 `install` puts it where `import cupy` finds it: the strict arrays, and in place of NVRTC a
 compiler for the host (`host_cuda`), so that the product's launcher, its kernels and the tests of
-`tests/gpu` run as they would there. What it cannot show is the card's own: rounding, time, memory.
+`tests/gpu` run as they would there. It cannot show a GPU's rounding, time and memory.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ stand_in = StandIn()
 
 @contextmanager
 def allow_synchronize(allow: bool) -> Iterator[None]:
-    """CuPy's guard: an error where something inside waited for the device."""
+    """CuPy's guard: raises an error if code inside it waited for the device."""
     before = counts.to_host + counts.syncs
     yield
     if not allow and counts.to_host + counts.syncs > before:
@@ -78,7 +78,7 @@ def allow_synchronize(allow: bool) -> Iterator[None]:
 
 
 def install(patch: pytest.MonkeyPatch) -> StandIn:
-    """Make it what `import cupy`, until the patch is undone, and `backend` find."""
+    """Make `import cupy` and `backend` find the stand-in, until the patch is undone."""
     module = ModuleType("cupyx")
     vars(module)["allow_synchronize"] = allow_synchronize
     for name, replacement in (("cupy", stand_in), ("cupyx", module)):

@@ -1,9 +1,9 @@
 """A stand-in for CuPy that computes with NumPy and refuses what CuPy refuses or does badly.
 
 `strict` plays the module, `StrictArray` the device array. Names and keywords are those recorded
-from the real wheel (`record_signatures.py`). What would move data between host and device without
-being asked raises `HostTransferError`; the asked-for transfers, and what makes the host wait, are
-counted in `strict.counts`. Arrays fresh from `empty` hold NaN, so that reading them shows.
+from the real wheel (`record_signatures.py`). Implicit transfers between host and device raise
+`HostTransferError`; explicit transfers, and calls that make the host wait, are counted in
+`strict.counts`. New arrays of `empty` hold NaN, so that reading them shows.
 
 It cannot see ids out of range (CuPy wraps, NumPy raises), CuPy's rounding, or the order of atomics.
 """
@@ -86,7 +86,7 @@ def check_arguments(name: str, args: tuple, kwargs: dict) -> None:
 
 
 def poison(array: np.ndarray) -> None:
-    """Fill an uninitialised array with values that are sure to be noticed."""
+    """Fill an uninitialised array with values that tests notice."""
     if array.dtype.kind in "fc":
         array.fill(np.nan)
     elif array.dtype.kind in "iu":

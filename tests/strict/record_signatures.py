@@ -20,7 +20,7 @@ import numpy as np
 
 # These wait for the device too, but their documentation does not say so (read in CuPy's source).
 UNDOCUMENTED_SYNCS = {"argpartition", "argwhere", "choose", "trim_zeros"}
-# The word stands in their documentation, but they wait never, or only for some arguments.
+# Their documentation has the word, but they never wait, or only for some arguments.
 NO_SYNCS = {"where", "average", "count_nonzero", "digitize", "interp"}
 # `einsum(*operands, **kwargs)` takes only these from its keywords.
 BY_HAND = {"einsum": "*operands, dtype=None, optimize=None"}

@@ -81,7 +81,7 @@ def test_one_word_and_no_target(variant):
 
 
 def test_local_m_reads_the_time_step():
-    """At t the window is around t: word 1 and 2, 1 to 3, 2 to 4 of the source."""
+    """At step t the window is around word t: words 1 and 2, 1 to 3, 2 to 4 of the source."""
     variant = Variant("dot", "local-m", 1)
     _, trace = attentional_nmt_forward(parameters_of(variant), X, Y, variant=variant)
     for t, words in ((1, [1, 2]), (2, [1, 2, 3]), (3, [2, 3, 4])):

@@ -1,4 +1,5 @@
-"""Factored input and deep fusion: the literal steps by complex step, the kernels by them."""
+"""Factored input and deep fusion: the literal steps against complex step, the kernels against the
+literal steps."""
 
 import numpy as np
 from literal import assert_close
@@ -49,7 +50,7 @@ def test_the_literal_step_by_complex_step() -> None:
 
 
 def test_the_kernels_of_deep_fusion_are_the_literal_step() -> None:
-    """Rows in place of columns; the upstream gradient is that of the prediction."""
+    """Kernels have rows in place of columns; the upstream gradient is that of the prediction."""
     columns, output, gate = drawn()
     weights = {"output.U_o": output.U_o, "output.V_o": output.V_o, "output.C_o": output.C_o,
                "output.L_o": gate.L_o, "output.b_t": np.asarray(output.b_t)[:, 0],

@@ -108,7 +108,7 @@ def test_by_scalar_loops(context):
 
 
 def test_without_a_context_the_decoder_is_the_encoder():
-    """Footnote 8: the same formula, the context and its terms ignored."""
+    """Footnote 8: the same formula without the context and its terms."""
     a = inputs_of(True)
     still = {**a, "c": np.zeros((HE, 1))}
     without = {name: value for name, value in a.items() if not name.lower().startswith("c")}
@@ -145,7 +145,7 @@ def test_gru_cell_of_torch_where_U_is_diagonal():
     h, theirs, ours = in_torch(a)
     np.testing.assert_allclose(forward(a), h, rtol=1e-13)
     on_diagonal = np.eye(H, dtype=bool)
-    assert np.abs((ours["U"] - theirs["U"])[~on_diagonal]).max() > 1e-3  # off it they differ
+    assert np.abs((ours["U"] - theirs["U"])[~on_diagonal]).max() > 1e-3  # otherwise they differ
     theirs["U"], ours["U"] = theirs["U"][on_diagonal], ours["U"][on_diagonal]
     for name, gradient in theirs.items():
         np.testing.assert_allclose(ours[name], gradient, rtol=1e-11, err_msg=name)

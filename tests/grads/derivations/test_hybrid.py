@@ -1,4 +1,5 @@
-"""The hybrid model: all gradients of both paths, and what chapter 5 says of its parts."""
+"""The hybrid model: all gradients of both paths, and the properties that chapter 5 gives its
+parts."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ BEFORE = {"encoder.W_e", "encoder.0.W", "encoder.1.b", "decoder.0.W", "attention
      {"target_characters.output.W_hy", "output.W_hy"}, BEFORE | {"target_characters.1.W"}),
 ])
 def test_a_dropped_term_is_caught(path, function, old, new, right, wrong):
-    """It changes what lies behind it, and nothing else."""
+    """It changes the gradients that follow from it, and no others."""
     parameters = parameters_of(path)
     expected = run(parameters, alpha=0.7)[1]
     with replaced(function, old, new):
@@ -167,7 +168,8 @@ def test_where_a_spelling_starts():
 
 
 def test_the_vector_of_a_word():
-    """The top layer's hidden state after the boundary, from zero, whatever stands around it."""
+    """It is the top layer's hidden state after the boundary, starting from zero, whatever the other
+    words are."""
     parameters = parameters_of()
     _, _, trace = run(parameters)
     _, _, other_trace = run(parameters, ([2, 4], [3], [USUAL[2][0]], {}))
@@ -177,7 +179,7 @@ def test_the_vector_of_a_word():
     np.testing.assert_array_equal(trace.W[V_S], trace.g[1][4][2][:, 0])
     _, gradients, _ = run(parameters)
     np.testing.assert_array_equal(gradients["encoder.W_e"][0], 0)  # <unk> is read nowhere
-    assert gradients["decoder.W_e"][0].any()  # here it is fed back as it is
+    assert gradients["decoder.W_e"][0].any()  # it is fed back "as is"
 
 
 # --- the example --------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def test_recurrent_product_carries_the_gradient_back():
 
 
 def test_g_prime_is_taken_at_the_pre_activation():
-    """Erratum 4: g'(a) is u (1 - u) on the gates and 1 - u^2 on h_hat; g'(u) is something else."""
+    """Erratum 4: g'(a) is u (1 - u) on the gates and 1 - u^2 on h_hat, unlike g'(u)."""
     a = np.random.default_rng(3).normal(size=(4 * H, 1))
     u = lstm.g(a)
     gates, h_hat = u[: 3 * H], u[3 * H :]

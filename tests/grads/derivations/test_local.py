@@ -41,7 +41,7 @@ def weights_in(variant, a):
 
 
 def check_step(variant, S, t=1, seed=1, **how):
-    """The whole step: h~_t and a_t, the latter through its own backward."""
+    """Check the whole step: h~_t, and a_t through its own backward."""
     inputs = inputs_of(variant, S, seed)
 
     def run(a):
@@ -79,7 +79,7 @@ def test_window_is_the_2_D_and_1_words_around_its_position(p, D, expected):
 @pytest.mark.parametrize("score", scores.CONTENT)
 @pytest.mark.parametrize("t", [1, 3, 5, 9])
 def test_local_m(score, t):
-    """Both ends of a sentence of 5 words, its middle, and a step behind it."""
+    """Both ends of a sentence of 5 words, its middle, and a step after its end."""
     check_step(Variant(score, "local-m", 2), 5, t, vanish=False).raise_if_wrong()
 
 
@@ -89,7 +89,7 @@ def test_local_p(score, renormalise):
     variant = Variant(score, "local-p", 2, renormalise=renormalise)
     inputs = inputs_of(variant, 6)
     p = position(inputs, 6)
-    assert min(p % 1, -p % 1) > 0.05  # inside a piece: differences do not reach its edge
+    assert min(p % 1, -p % 1) > 0.05  # far enough from an integer for differences
     assert 0 < local.window(p, 2, local.positions(6)).shape[1] < 6
     check_step(variant, 6, vanish=False).raise_if_wrong()
 

@@ -51,11 +51,11 @@ def test_a_wrong_term_is_caught(old, new, wrong):
 
 
 def test_a_scaled_product_changes_nothing():
-    """What the norms are for: the size of W_x x and of W_h h does not reach the gates."""
+    """Because of the norms, the sizes of W_x x and of W_h h do not affect the gates."""
     a = inputs()
     for name in ("W_x", "W_h"):
         scaled = a | {name: 1e4 * a[name]}
-        larger = a | {name: 1e8 * a[name]}  # eps is nothing beside either
+        larger = a | {name: 1e8 * a[name]}  # eps is negligible
         np.testing.assert_allclose(lstm_norm(*arguments(scaled)), lstm_norm(*arguments(larger)),
                                    rtol=1e-9)
 

@@ -1,4 +1,4 @@
-"""The memory unit as a ladder (2.31 to 2.37): each step is the next one with something fixed."""
+"""The steps towards the LSTM (2.31 to 2.37): each unit is the next one with a part fixed."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_a_shared_encoder_s_gradient_is_that_of_both_who_read():
 
 @pytest.mark.parametrize("sizes", [SIZES, Sizes(hidden=3, layers=1, biases=False)], ids=str)
 def test_kernels(sizes):
-    """The models and the shares that are trained, a batch of each task."""
+    """The models with the shared parts that are trained, and a batch of each task."""
     parameters, *sides = example(sizes)
     V = [len(parameters["encoder.W_e"]), len(parameters["decoder.W_e"])]
     config = ModelConfig(layers=sizes.layers, hidden_size=sizes.hidden, attention="none",

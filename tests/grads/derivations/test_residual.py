@@ -54,7 +54,7 @@ def test_a_wrong_term_is_caught(old, new, wrong):
 
 
 def test_it_is_the_stack_of_the_kernels():
-    """What the top layer puts out, and all gradients."""
+    """The output of the top layer, and all gradients."""
     a = inputs()
     _, h, c, T, b = arguments(a)
     parameters = {f"s.{l - 1}.W": T[l] for l in T} | {f"s.{l - 1}.b": b[l][:, 0] for l in b}

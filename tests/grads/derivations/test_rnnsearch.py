@@ -148,7 +148,7 @@ def test_maxout_gradient_and_its_kink():
 
 
 def test_erratum_18():
-    """With s_{i-1} as printed, s_1 has no part in the first prediction; with s_i it has."""
+    """With s_{i-1} as printed, s_1 does not affect the first prediction; with s_i it does."""
     parameters = parameters_of()
     moved = {**parameters, "decoder.0.b": parameters["decoder.0.b"] + 1.0}
     for deep_state, is_same in (("before", True), ("now", False)):

@@ -1,4 +1,4 @@
-"""Scores and global alignment: gradients, scalar loops, what happens at both ends of a sentence."""
+"""Scores and global alignment: gradients, scalar loops, and short and long sentences."""
 
 from __future__ import annotations
 
@@ -175,7 +175,8 @@ def test_concat_identity_is_concat_with_an_identity_block():
 
 
 def test_location_is_the_top_part_of_one_softmax():
-    """Erratum 7: a long source's tail has no weight; a short one's weights are not made up for."""
+    """Erratum 7: the end of a long source has no weight; the weights of a short source are not
+    renormalised."""
     h, h_bar = states("location", 6).values()
     w = weights("location")
     e = [sum(w["W_a"][s, j] * h[j, 0] for j in range(H)) for s in range(L_MAX)]
@@ -186,7 +187,7 @@ def test_location_is_the_top_part_of_one_softmax():
 
 
 def test_location_has_gradients_for_rows_that_are_cut_off():
-    """The softmax divides by their share."""
+    """They affect the softmax's divisor."""
     h, h_bar = states("location", 2).values()
     _, _, dw = scores.align_global_grad(Variant("location"), np.array([[1.0], [2.0]]), h, h_bar,
                                         weights("location"))

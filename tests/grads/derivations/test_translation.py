@@ -180,7 +180,7 @@ def test_single_source_word_gives_no_gradient_to_the_score():
 
 
 def favouring(*scores):
-    """A model whose scores are its output bias alone, whatever it reads."""
+    """A model whose scores are always its output bias."""
     return {k: v * 0 for k, v in parameters_of(2).items()} | {"output.b": np.array(scores)}
 
 
@@ -189,7 +189,7 @@ def test_greedy_drops_the_end_marker():
 
 
 def test_greedy_reads_its_own_words():
-    """Every word chosen is the likeliest under the model that is given the words before it."""
+    """Every chosen word is the most probable one given the words before it."""
     parameters = {k: 4 * v for k, v in parameters_of(2).items()}
     parameters["output.b"] = np.array([0.0, -99.0, 0.0, 0.0, 0.0, 0.0])  # no end marker
     words = nmt.greedy(parameters, X, 3.0)
@@ -199,7 +199,7 @@ def test_greedy_reads_its_own_words():
 
 
 def test_greedy_stops_after_some_words():
-    """A memory that charges with every word read until the end marker wins: a, a, end."""
+    """A memory that grows with every word until the end marker wins: a, a, end."""
     parameters = {k: v * 0 for k, v in parameters_of(1).items()}
     parameters["decoder.0.b"] = np.repeat([9.0, 9.0, 9.0, 9.0], H)  # c grows by about 1 a step
     parameters["output.W_hy"][1] = 1.0  # s(end) = 2 tanh(t): 1.52, 1.93, 1.99

@@ -1,4 +1,4 @@
-"""Translators put together from parts: each is its kernel, and every part is in one of them."""
+"""Translators made of parts: each equals its kernel, and every part is in one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every architecture in every variant: right gradients, the rules; that mistakes are caught."""
+"""Every architecture in every variant has right gradients and follows the rules, and mistakes are
+caught."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from grads.verification.shapes import Shape
 from nmt.data.vocabulary import END, UNKNOWN
 from nmt.models.variants import PLAIN
 
-EVERY = 16  # of all configurations every so many; `grads matrix` checks them all
+EVERY = 16  # every n-th of all configurations; `grads matrix` checks all
 RAGGED = [entry for entry in entries("tiny") if entry.shape == "ragged"]
 BY_CONFIGURATION = {name: list(shapes) for name, shapes in groupby(
     entries(), lambda entry: entry.name.removesuffix(entry.shape).rstrip(",; "))}
@@ -42,8 +43,8 @@ BY_CONFIGURATION = {name: list(shapes) for name, shapes in groupby(
 
 @pytest.mark.parametrize("name", BY_CONFIGURATION)
 def test_gradients(name):
-    """At tiny ragged batches each tensor along two directions and for one entry, otherwise all
-    tensors at once along two directions; so a tensor that is wrong is found in each."""
+    """At tiny ragged batches, each tensor is checked along two directions and for one entry;
+    otherwise, all tensors at once along two directions. Both find a wrong tensor."""
 
     @for_all(BY_CONFIGURATION[name])
     def right(entry):
@@ -106,7 +107,8 @@ def test_sizes_are_beyond_every_threshold():
 
 
 def test_rare_words_come_in_every_kind_at_both_tiers():
-    """The hybrid's: a word twice, none, words of one letter, a batch of rare words only."""
+    """For the hybrid: a rare word twice, no rare word, words of one letter, and a batch of rare
+    words only."""
     for tier in ("tiny", "real"):
         batches = [random_model(entry).batch for entry in entries(tier)
                    if entry.architecture == "hybrid"]
@@ -166,7 +168,7 @@ def test_a_flawed_model_is_caught(flaw, complaint):
             assert not report.ok and any(complaint in text for text in report.remarks()), report
 
 
-INJECTED = [  # module, function, what stands there, a bug that shows at sizes users have only
+INJECTED = [  # module, function, old code, a bug that shows only at users' sizes
     ("lstm.recurrent", "transposed", "return copy", "return 0.0 * copy"),
     ("attention.blocks", "pieces", "range(0, count, size)", "range(0, min(count, 1), size)"),
     ("attention.blocks", "rectangles", "pieces(Q, size)", "pieces(min(Q, size), size)"),
@@ -184,14 +186,14 @@ INJECTED = [  # module, function, what stands there, a bug that shows at sizes u
 
 @pytest.fixture(scope="module")
 def known():
-    """Entry, and its loss and gradients: by tier, of every tiny one of ragged shape, every real."""
+    """By tier: entries with their loss and gradients, of all tiny ragged and all real ones."""
     return {tier: [(entry, numbers(entry)) for entry in reversed(entries(tier))
                    if entry.shape in ("ragged", "real")] for tier in ("tiny", "real")}
 
 
 @pytest.mark.parametrize("module, name, old, new", INJECTED)
 def test_a_bug_behind_a_threshold_of_size_is_caught(module, name, old, new, known):
-    """Entries of real sizes find what changes no number of the tiny ones."""
+    """Entries of real sizes find bugs that do not change any number of the tiny entries."""
     with replaced(f"{module}.{name}", old, new):
         assert not any(changed(*run) for run in known["tiny"])
         assert any(complains(run[0]) for run in known["real"] if changed(*run))
@@ -203,8 +205,8 @@ def changed(entry, before):
 
 
 def complains(entry):
-    """Whether the check of an entry finds something wrong. A crash would show nothing, a refusal
-    does: memory that was never written to may hold what no analytic function returns."""
+    """Whether the check of an entry finds something wrong. A crash proves nothing, but a refusal
+    does, because unwritten memory may hold values that no analytic function returns."""
     try:
         return not check(entry, together=True, diagnosis=0).ok
     except ValueError as error:

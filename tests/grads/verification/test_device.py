@@ -17,8 +17,8 @@ from lstm.cells.lstm import lstm_backward
 
 pytestmark = needs_compiler
 
-# The first of each architecture. That all others give NumPy's numbers with the fused kernels, which
-# the catalogue's tests differentiate, test_strict.py shows.
+# The first entry of each architecture. test_strict.py shows that all others give NumPy's numbers,
+# which the catalogue's tests check.
 ENTRIES = list({entry.architecture: entry for entry in reversed(entries("tiny"))
                 if entry.shape == "ragged"}.values())
 USUAL = ENTRIES[-1]

@@ -1,4 +1,5 @@
-"""The page of equations: complete, checked, no number that does not exist, no line that moved."""
+"""The page of equations is complete and checked; its numbers exist, and its line numbers are
+right."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def test_the_page_is_what_the_source_says(source):
 
 
 def test_no_line_cites_a_number_that_does_not_exist(source):
-    """Nor is a number without a line, or a line without a check."""
+    """No number is without a line, and no line without a check."""
     assert not problems(source)
 
 
@@ -62,7 +63,7 @@ def test_only_a_repository_has_a_page(tmp_path, monkeypatch):
 
 
 def changed(source, edit):
-    """The source with other citations: edit gives those of one."""
+    """The source with other citations. edit: returns what replaces a citation."""
     return source._replace(citations=[new for citation in source.citations
                                       for new in edit(citation)])
 
@@ -81,8 +82,8 @@ def test_a_number_out_of_place_is_named_with_its_line(source):
 
 
 def test_no_mark_excuses_a_number_from_having_a_line():
-    """A mark for what is not implemented yet went stale: nothing saw the code that had no
-    citation."""
+    """There used to be a mark for numbers that are not implemented; it hid code without
+    citations."""
     items = read_list("# p: t\n1: - later\n2: ~ background")[1]
     assert items["p", "1"].algorithm and items["p", "1"].title == "- later"
     assert not items["p", "2"].algorithm

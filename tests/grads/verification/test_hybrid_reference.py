@@ -20,7 +20,7 @@ from nmt.data.batches import make_batch  # noqa: E402
 V_S, V_T, C_S, C_T = 4, 5, 6, 5
 SIZES = Sizes(hidden=2, embedding=3)
 A, B, C = (2, 3, 2), (5,), (4, 4, 3, 2, 5)  # three words by their characters
-PAIRS = [  # words, or the characters of a rare one
+PAIRS = [  # words, or characters of a rare word
     ([A, 2, B, A, 3], [2, A[:2], (4,), 3]), ([3, C], [2, 4]), ([2, 3, A], [(2, 4, 3)]),
 ]
 ALPHA = 0.7
@@ -53,7 +53,7 @@ def spelled(words, places, columns):
 
 
 def group(places, types):
-    """Words at (place, characters), as one group: a column a type, or a column a token."""
+    """Words at (place, characters) as one group, with a column per type or per token."""
     words = list(dict.fromkeys(word for _, word in places)) if types else [w for _, w in places]
     columns = [words.index(word) for _, word in places] if types else range(len(words))
     return spelled(words, [place for place, _ in places], list(columns))
@@ -140,7 +140,7 @@ def test_no_rare_word_is_the_word_model():
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_one_side_only(side):
-    """The other side's <unk> is read, or left, as it is."""
+    """On the other side, <unk> is an ordinary word."""
     parameters = parameters_of("separate")
     other_side = {"source": "target", "target": "source"}[side]
     settings = config(**{f"{other_side}_characters": False})
@@ -157,7 +157,7 @@ def test_one_side_only(side):
     ("decoder.joined", ("attention.W_c", "target_characters.W_c"), 4),
 ])
 def test_masks(site, weight, width):
-    """A mask of twos is the weight that reads it, or makes it, doubled."""
+    """A mask of twos has the effect of doubling the weights that read or make the masked values."""
     parameters, batch = parameters_of("separate"), batch_of(PAIRS)
     weights = (weight,) if isinstance(weight, str) else weight
     sides = {"source": batch.sources[0].characters, "target": batch.target.characters}

@@ -1,4 +1,4 @@
-"""The matrix of what was verified: every family, the committed pages, what shows a mistake."""
+"""The gradient matrix: every family, the committed pages, and that mistakes show."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def test_all_that_the_page_says_is_right():
     for line in committed():
         assert not line.wrong and line.entries, line.name
         errors = [line.errors.get(kind, 0.0) for kind in ("complex", "directions", "torch")]
-        # An entry's gradient may be what cancellation left: 3e-19 of 3e-9 is rounding, and 1e-10.
+        # An entry may be a small difference of large numbers: 3e-19 of 3e-9 is rounding, an error
+        # of 1e-10.
         limits = (1e-9, 1e-10, 1e-10)
         assert all(isinstance(error, str) or error < limit
                    for error, limit in zip(errors, limits, strict=True)), line.name
@@ -75,7 +76,7 @@ def test_the_page_is_what_the_code_gives(entry):
 
 @pytest.fixture
 def alone(monkeypatch):
-    """A catalogue of nothing but the toy."""
+    """A catalogue with only the toy model."""
     monkeypatch.setattr(derivations, "entries", list)
     monkeypatch.setattr(catalogue, "architectures", lambda: {"toy": MODELS["toy"]})
 

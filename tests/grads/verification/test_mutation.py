@@ -1,4 +1,4 @@
-"""The functions of the backward passes are found, their mutants run, survivors told."""
+"""The functions of backward passes are found, their mutants are run, and survivors are reported."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def product(tmp_path, monkeypatch):
 
 
 def layer_check(rows):
-    """A check of the layer on so many rows."""
+    """A check of the layer with this number of rows."""
     from toy.layer import layer_backward, layer_forward, shape_of
 
     rng = np.random.default_rng(0)
@@ -136,7 +136,7 @@ def test_mutants_of_a_layer(product):
     assert outcomes["weight_sums: total[...] = 0.0 -> pass"].by == "gradient"  # NaN
     assert outcomes["weight_sums: start += BLOCK -> pass"].by == "time"
     assert {name for name, o in outcomes.items() if not o.killed} == {
-        "weight_sums: start < n -> start <= n",  # one block more, of no rows
+        "weight_sums: start < n -> start <= n",  # an additional block without rows
     }
 
 

@@ -1,4 +1,4 @@
-"""Each operator makes the mistakes it is named for, and leaves indices, shapes and errors alone."""
+"""Each operator makes its mistakes, and does not change indices, shapes and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cell_backward(dh, dc, u, mask, layer, dz, T):
 
 
 def changes(source, operator):
-    """What an operator puts for what."""
+    """The replacements that an operator makes: (old, new)."""
     return [(site.old, site.new) for site in sites(source, [operator])]
 
 

@@ -28,8 +28,8 @@ from grads.verification.rules import gradients_of  # noqa: E402
 from lstm.cells import CELLS  # noqa: E402
 
 TOLERANCE = 1e-10
-ACTING = 0.01  # a limit of clipping within many elements of dh and dc
-EVERY = 16  # of all configurations every so many; `grads matrix` compares them all
+ACTING = 0.01  # a clipping limit that many elements of dh and dc exceed
+EVERY = 16  # every n-th of all configurations; `grads matrix` compares all
 SHAPES = ("ragged", "late padding", "real")
 COMPARED = [entry for entry in (*entries(), *entries("every")[::EVERY])
             if reference_of(architectures()[entry.architecture].config) and entry.shape in SHAPES]
@@ -50,7 +50,7 @@ class Run(NamedTuple):
 
 
 def run(entry: Entry) -> Run:
-    """The product's side."""
+    """Run the product's model."""
     drawn = random_model(entry)
     case = model_case(drawn)
     reference = reference_of(type(drawn.model.config))
@@ -66,12 +66,13 @@ def variant(architecture: str, shape: str = "ragged", **options: Any) -> Entry:
 
 
 def describe(value: Any) -> str | None:
-    """Options as a test's name."""
+    """A test's name made of options."""
     return "-".join(map(str, value.values())) if isinstance(value, dict) else None
 
 
 def assert_equal(run: Run, loss: float, expected: dict[str, np.ndarray]) -> None:
-    """The same loss; gradients equal beside their largest element, or both of rounding alone."""
+    """Assert the same loss, and gradients that are equal relative to their largest element, or mere
+    rounding."""
     assert run.loss == pytest.approx(loss, rel=TOLERANCE)
     assert set(run.gradients) == set(expected) == set(run.parameters)
     for name, gradient in expected.items():
@@ -103,7 +104,8 @@ CLIPPED = [  # layers above one another, both directions, feeding, contexts
 @pytest.mark.parametrize("limit", [ACTING, 0.1])
 @pytest.mark.parametrize("architecture, options", CLIPPED, ids=describe)
 def test_clipping_that_acts(architecture, options, limit):
-    """Element-wise clipping is no gradient; both sides clip the same dh and dc (2.2.2)."""
+    """Element-wise clipping does not give a gradient; both implementations clip the same dh and dc
+    (2.2.2)."""
     product = run(variant(architecture, **options, clip_elements=limit))
     loss, expected = gradients(product.reference, product.config, product.parameters,
                                product.batch, product.noise,

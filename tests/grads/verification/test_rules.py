@@ -1,4 +1,4 @@
-"""House rules: how differences are measured; labels and batches of what is checked."""
+"""The rules of models: how differences are measured, and the labels and batches of checks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def test_every_weight_is_labelled(entry):
 
 
 def test_blocks_are_where_the_kernels_have_them():
-    """Columns of what is fed, beside those of the word and of the state; rows of each gate."""
+    """The columns of the fed vector are beside those of the word and of the state; each gate has
+    its rows."""
     [entry] = [e for e in entries("tiny") if e.name == "luong: as usual; full"]
     weight = random_model(entry).model.weights()["decoder.0.W"]
     where = {block.name: block.where for block in labels_of(weight).blocks}

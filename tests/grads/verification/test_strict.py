@@ -1,4 +1,4 @@
-"""Every model on the stand-in for CuPy: the same numbers, and nothing fetched on the way."""
+"""Every model on the stand-in for CuPy gives the same numbers and fetches nothing to the host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ ENTRIES = [entry for entry in entries("tiny") if entry.shape in ("ragged", "smal
 
 @for_all(ENTRIES)
 def alike(entry):
-    """In both dtypes, of one model: the stand-in's numbers are NumPy's, and nothing is fetched."""
+    """Assert, in both dtypes, that a model's numbers on the stand-in are NumPy's, and that nothing
+    is fetched."""
     case = model_case(random_model(entry))
     for dtype in TOLERANCE:
         strict.counts.reset()

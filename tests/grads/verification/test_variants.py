@@ -1,4 +1,4 @@
-"""Combinations of choices: all that are valid, and few that hold every pair."""
+"""Combinations of choices: all valid ones, and a few that have every pair."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_all_combinations_of_what_goes_together():
 @pytest.mark.parametrize("architecture", MODELS)
 @pytest.mark.parametrize("tier", ["tiny", "real"])
 def test_the_catalogue_holds_every_pair(architecture, tier):
-    """Against the whole product, however large."""
+    """Compared with the full product, however large."""
     model, variants = MODELS[architecture], MODELS[architecture].variants()[tier]
     covered = set.union(*map(pairs, pairwise(model.config, variants)))
     choices = list(variants.choices.items())

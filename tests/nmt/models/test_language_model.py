@@ -128,9 +128,9 @@ def test_step_is_the_loss(unit, residual):
 
 @pytest.mark.parametrize("unit", CELLS)
 def test_padded_texts_are_the_sum_of_each(unit):
-    """Sentences of different lengths, side by side from zeros: what is behind them counts nothing.
+    """Sentences of different lengths in a batch, from states of zeros: padding does not count.
 
-    The first id of each is END, and END stands on the padding.
+    The first id of each is END, and padding is END.
     """
     model, parameters, _ = make(unit=unit)
     pairs = [([2], y) for y in ([3, 4, 2], [], [5, 5, 3, 4])]

@@ -58,7 +58,7 @@ def test_classes_of_rnnsearch_and_of_a_language_model():
 
 @pytest.mark.parametrize("name, options", VARIANTS)
 def test_every_weight_of_every_architecture_but_biases_has_a_class(name, options):
-    """What has none is a vector that is added; every matrix is in a class."""
+    """Every matrix is in a class; only vectors that are added have none."""
     architecture = MODELS[name]
     try:
         config = architecture.config(**options)

@@ -40,7 +40,7 @@ def pruned_share(system):
 
 
 def zero_where_pruned(system):
-    """Both in what is trained and in what the model gets."""
+    """Whether both the stored and the model's parameters are zero where they are pruned."""
     stored = stored_parameters(system)
     return all(not stored[name][~mask].any() for name, mask in system.pruning.masks.items())
 
@@ -64,7 +64,7 @@ def test_a_pruned_run_is_opened_as_any_other(trained, sparse):
 
 
 def test_training_what_is_left_resumes_exactly(trained):
-    """The masks and facts go on; weights that are pruned stay exactly zero in every checkpoint."""
+    """Masks and facts are kept, and pruned weights are exactly zero in every checkpoint."""
     how = RETRAINED
     pruned = prune(System.open(trained / "model"), 70, "class-blind", "model")
     before = {name: array.copy() for name, array in pruned.stored.items()}
@@ -89,7 +89,7 @@ def test_training_what_is_left_resumes_exactly(trained):
 
 
 def test_retraining_begins_with_what_is_left_and_from_scratch_with_fresh_weights(trained):
-    """As one update from there shows: its log has the loss before it."""
+    """The log of one update has the loss before the update."""
     system = System.open(trained / "model")
     pruned = prune(system, 50, "class-blind", "model")
     losses = {}
@@ -106,7 +106,8 @@ def test_retraining_begins_with_what_is_left_and_from_scratch_with_fresh_weights
 
 
 def test_the_settings_of_retraining_are_the_thesis_s():
-    """Rate 0.5 for 1.0, 4 epochs, after 2 halved every 0.5; as the recipe of the row has them."""
+    """Rate 0.5 instead of 1.0, 4 epochs, and after 2 epochs halved every 0.5, as in the row's
+    recipe."""
     row = load_recipe(Recipe, RECIPES / "thesis" / "section-6.2" / "retrained.yaml")
     first = load_recipe(Recipe, RECIPES / "thesis" / "global-dot.yaml")
     assert (first.train.learning_rate, first.train.epochs) == (1.0, 12)
@@ -171,7 +172,8 @@ def parametrized_run(directory, **parametrize):
     {"tied": {"output.W_hy": "decoder.W_e"}},
     {"normalized": {"output.W_hy": 2.5}, "learned_radius": True, "frozen": ["encoder.*"]}])
 def test_what_other_parametrizations_store_is_pruned(corpus, parametrize):
-    """Masks lie on what is stored: both tables of tied ones, and rows before they are scaled."""
+    """Masks apply to stored parameters: to a tied table once, and to rows before they are
+    scaled."""
     system = parametrized_run(corpus, **parametrize)
     pruned = prune(system, 30, "class-blind", "q")
     recipe = retraining_recipe(corpus / "q", None, RETRAINED, ["--train.epochs=1"])

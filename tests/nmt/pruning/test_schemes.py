@@ -1,4 +1,4 @@
-"""The three schemes against sorted lists, and what they are asked that they cannot do."""
+"""The three schemes against sorted lists, and invalid arguments."""
 
 import math
 
@@ -38,7 +38,7 @@ def test_exactly_the_percentage_goes(scheme, percent):
 
 
 def test_class_blind_prunes_the_smallest_of_all():
-    """As a sorted list of all weights has it."""
+    """They are the first of the sorted list of all weights."""
     weights = parameters()
     everything = sorted(abs(w) for name in CLASSES for w in weights[name].reshape(-1))
     kept = masks(weights, CLASSES, 60, "class-blind")
@@ -61,7 +61,7 @@ def test_class_uniform_prunes_the_smallest_of_each_class():
 
 
 def test_class_distribution_has_one_lambda():
-    """What goes is below lambda sigma_c, and what stays is not; sigma is about the mean."""
+    """Pruned weights are below lambda sigma_c, and others are not; sigma is about the mean."""
     weights = parameters()
     kept = masks(weights, CLASSES, 40, "class-distribution")
     scores = {}
@@ -75,7 +75,7 @@ def test_class_distribution_has_one_lambda():
     gone = max(scores[name][~kept[name]].max(initial=0.0) for name in CLASSES)
     stays = min(scores[name][kept[name]].min(initial=np.inf) for name in CLASSES)
     assert gone < stays
-    assert kept_by_class(kept)["b"] == 35  # its mean, 3, is 15 of its standard deviations
+    assert kept_by_class(kept)["b"] == 35  # its mean, 3, is 15 standard deviations
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -87,7 +87,7 @@ def test_of_equal_weights_the_first_go(scheme):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_what_was_pruned_before_stays_pruned(scheme):
-    """Even where another scheme, or weights that have grown back, would say otherwise."""
+    """Even if another scheme, or weights that have grown since, would not prune it."""
     weights = parameters()
     first = masks(weights, CLASSES, 50, "class-blind")
     again = masks(weights, CLASSES, 80, scheme, before=first)

@@ -27,7 +27,7 @@ SMALL = sorted((RECIPES / "thesis-small").glob("*.yaml"))
 
 @cache
 def shipped(path):
-    """A recipe that comes along; each is read once."""
+    """A recipe of the package, which is read once."""
     return load_recipe(AnyRecipe, path)
 
 
@@ -39,8 +39,8 @@ def load(directory, text, *overrides):
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_recipes_that_come_along_load(path) -> None:
-    """Recipes of files name the rules of their paper: none takes the default for people's own text,
-    which may change again; the embedded corpora have rules of their own."""
+    """Recipes on files name their paper's tokenisation. None uses the default for users' own text,
+    which may change; the embedded corpora have rules of their own."""
     recipe = shipped(path)
     for section in re.findall(r"^(\w+):$", path.read_text(), re.MULTILINE):
         assert getattr(recipe, section) is not None
@@ -60,7 +60,7 @@ def test_some_of_them_survive_a_round_trip(tmp_path, path) -> None:
 def test_the_recipes_that_come_along_say_their_command() -> None:
     for path in SHIPPED:
         name = path.relative_to(RECIPES.parents[1])
-        if path.stem not in ("multi30k", "demo"):  # a base only; a command of its own
+        if path.stem not in ("multi30k", "demo"):  # only bases; another command
             command = rf"^# nmt ((lm )?train|prune .*--retrain) {name} "
             assert re.search(command, path.read_text(), re.MULTILINE), name
 
@@ -223,7 +223,7 @@ def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
     variants = {(r.model.attention, r.model.score, r.model.concat_identity, r.model.input_feeding,
               r.model.dropout)
             for name, r in recipes.items() if not name.startswith("base")}
-    assert len(variants) == len(recipes) - 3  # no row stands twice
+    assert len(variants) == len(recipes) - 3  # no row occurs twice
 
 
 def test_values_of_every_type_arrive(tmp_path) -> None:

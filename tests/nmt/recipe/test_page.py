@@ -18,7 +18,7 @@ PAGE = RECIPES.parents[1] / "docs" / "recipe.md"
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """The page, which the code writes as it stands: see the next test."""
+    """The page, which equals the code's output (next test)."""
     return PAGE.read_text("utf-8")
 
 

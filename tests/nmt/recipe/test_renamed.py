@@ -1,4 +1,4 @@
-"""An old name of a key still works, in files, bases and overrides, and a line says so."""
+"""An old name of a key still works in files, bases and overrides, with a message."""
 
 import pytest
 

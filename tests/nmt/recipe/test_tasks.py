@@ -1,4 +1,4 @@
-"""Recipes of several tasks: what they say, on bases, by overrides, and what is refused."""
+"""Recipes of several tasks: their values, bases, overrides, and errors."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ PACKAGED = sorted(path for path in RECIPES.rglob("*.yaml")
 
 @pytest.mark.parametrize("path", PACKAGED, ids=lambda path: str(path.relative_to(RECIPES)))
 def test_the_package_s_recipes_of_tasks_can_be_trained(tmp_path, path) -> None:
-    """On other text: what tasks share agrees in the options of its vocabulary and in shapes."""
+    """On other text: shared parts agree in the options of their vocabularies and in shapes."""
     recipe = load_recipe(TasksRecipe, path, [f"--data.directory={tmp_path}"])
     assert recipe.share and set(recipe.ratios) == set(recipe.tasks)
     for task in recipe.tasks.values():

@@ -1,4 +1,4 @@
-"""A key that another value leaves without use is refused where it was given for this recipe."""
+"""A key that another value makes unused is refused if it was given for this recipe."""
 
 import pytest
 

@@ -39,7 +39,7 @@ class Markov:
 
 
 class Remembering:
-    """The next token depends on the whole source and on all that was read, in order."""
+    """The next token depends on the whole source and on all tokens before it, in order."""
 
     def __init__(self, V, seed=0):
         self.V, self.seed = V, seed
@@ -50,12 +50,13 @@ class Remembering:
 
 
 def attention(source, prefix):
-    """An alignment that tells apart every prefix."""
+    """An alignment that is different for every prefix."""
     return np.random.default_rng([5, *source, 77, *prefix]).random(len(source))
 
 
 class Model(Searchable):
-    """A rule behind the interface of search; its state is what each row has read so far."""
+    """A rule with the interface that search needs. Its state is the tokens that each row has
+    read."""
 
     def __init__(self, rule, dtype=np.float64, aligned=True):
         self.rule, self.dtype, self.aligned = rule, dtype, aligned
@@ -169,7 +170,8 @@ def test_greedy_is_the_chain_of_largest_logits(rule):
 
 
 def reference_beam(rule, source, limit, K):
-    """Beam search written with lists, one sentence, no early stop: finished ones, best first."""
+    """Beam search with lists for one sentence, without early stopping: the finished hypotheses,
+    best first."""
     active, finished = [((END,), 0.0)], []
     for _ in range(limit):
         grown = []
@@ -237,7 +239,7 @@ def test_without_attention_there_is_no_alignment():
 
 
 class Endless:
-    """The end marker has probability exp(-20) or, at -inf, none; token 2 is likely."""
+    """The end marker has probability exp(-20), or zero with -inf; token 2 is likely."""
 
     def __init__(self, end):
         self.V, self.end = 4, end
@@ -368,7 +370,7 @@ class Fixed:
 
 
 class Shared(Model):
-    """Hands out its own array of logits, not a copy."""
+    """Returns its own array of logits, not a copy."""
 
     def step(self, parameters, state, tokens):
         _, state, alignment = super().step(parameters, state, tokens)
@@ -420,7 +422,7 @@ def test_nothing_but_unknown_and_the_end_leaves_the_end():
 
 
 def test_the_limits_given_stand_before_those_of_the_options():
-    """Greedy, beam and sampling alike; lengths of sources then say nothing."""
+    """In greedy search, beam search and sampling; the lengths of sources then have no effect."""
     step_limits, model = np.array([1, 4, 2, 6, 3]), Model(Endless(-np.inf))
     options = SearchOptions(beam=2)
     nbests = beam_search(model, {}, pad(SOURCES), options, step_limits)
@@ -437,7 +439,7 @@ def test_bad_limits_name_themselves(limits):
 
 
 def test_a_search_from_a_state_is_the_search_after_its_sources():
-    """Whose alignments are cut where `lengths` says, and not kept without them."""
+    """Alignments are cut to `lengths`, and without lengths there are none."""
     rule, options = Remembering(6, seed=3), SearchOptions(beam=4, nbest=4)
     [side], model = pad(SOURCES), Model(rule)
     expected = beam_search(model, {}, (side,), options)
@@ -455,8 +457,8 @@ def test_a_search_from_a_state_is_the_search_after_its_sources():
 
 
 def test_a_language_model_is_searched_from_its_state():
-    """Wide enough, the beam finds every text within the limits, best first, from where texts
-    begin and from the middle of one."""
+    """A wide beam finds every text within the limits, best first, from the beginning of a text and
+    from its middle."""
     model = LanguageModel(LanguageModelConfig(layers=1, hidden_size=4, embedding_size=3), 4)
     parameters = {name: 8.0 * array for name, array in
                   model.initial_parameters(np.random.default_rng(2), "float64").items()}

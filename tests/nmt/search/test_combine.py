@@ -112,7 +112,7 @@ def test_members_of_any_architecture_are_averaged_at_each_step(average) -> None:
 
 
 def test_each_hypothesis_is_worth_what_forcing_it_says() -> None:
-    """Rows and sentences that search selects are the same in every member."""
+    """Every member keeps the same rows and sentences."""
     model, parameters = ensemble(MEMBERS)
     sources = [source for source, _ in PAIRS]
     results = beam_search(model, parameters, make_sources(sources, False),

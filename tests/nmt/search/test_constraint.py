@@ -63,14 +63,14 @@ def every_tree(words: int, steps: int, opened: tuple[str, ...] = (),
 
 
 def log_probability(symbols: list[str]) -> float:
-    """Of a tree and the end marker, under the model without a constraint."""
+    """log p of a tree and the end marker, under the model without a constraint."""
     ids = [END, *(SYMBOLS.index(symbol) for symbol in symbols), END]
     return float(sum(TABLE[a, b] - np.log(np.exp(TABLE[a]).sum())
                      for a, b in pairwise(ids)))
 
 
 def limited(find, search):
-    """What a search function finds among trees, as symbols."""
+    """The trees that a search function finds, as symbols."""
     trees = TreesOnly(SYMBOLS, search)
     nbests = trees.limited(find, [["w"] * n for n in WORDS])(LastWord(), {}, sources())
     return [[([SYMBOLS[token] for token in hypothesis.tokens], hypothesis) for hypothesis in nbest]
@@ -128,7 +128,7 @@ def test_the_shortest_limit_leaves_words_alone() -> None:
 
 
 def test_scores_stay_scores() -> None:
-    """A model of scores has them added up as they are."""
+    """Scores of a model with scores are summed without a softmax."""
     model = LastWord()
     model.scores = True
     constrained = Constrained(model, ValidTrees(SYMBOLS, [1], [9]))

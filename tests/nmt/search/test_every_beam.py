@@ -1,4 +1,4 @@
-"""Search with every beam, against the searches one by one."""
+"""Search with every beam, against a search with each beam."""
 
 from dataclasses import replace
 
@@ -29,7 +29,8 @@ def test_the_best_of_all_beams_is_kept(seed, alpha):
 
 
 def test_a_smaller_beam_can_find_a_better_translation():
-    """Seeds where B' < B beats B exist, or the search would be of no use."""
+    """For some seeds a smaller beam finds a better translation; otherwise the search would be
+    useless."""
     options = SearchOptions(beam=3, minimum_steps=6)
     beams = [nbest[0].beam for seed in range(20)
              for nbest in every_beam_search(Model(Remembering(6, seed=seed)), {}, pad(SOURCES),

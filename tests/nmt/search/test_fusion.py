@@ -1,4 +1,4 @@
-"""Shallow fusion: every translation scored by hand, and the search that must find the best."""
+"""Shallow fusion: a search must find the best of all translations, which are scored by hand."""
 
 from itertools import product
 
@@ -65,7 +65,7 @@ def test_a_wide_beam_finds_the_best_sum(beta, unknown) -> None:
 
 
 def test_the_language_model_decides() -> None:
-    """There are weights at which other translations win: the models differ."""
+    """With some weights other translations win, because the models differ."""
     winners = {tuple(search(beta, beam=20, nbest=20, length_normalisation=3.0)[0].tokens)
                for beta in (0.0, 3.0, 30.0)}
     assert len(winners) > 1

@@ -1,4 +1,4 @@
-"""Search by length, against every translation there is."""
+"""Search by length, against all translations."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WIDE = SearchOptions(beam=200, nbest=10, lengths=LENGTHS)
 
 @pytest.mark.parametrize("ensemble", ["", "probabilities", "logs"])
 def test_a_wide_beam_over_all_lengths_finds_the_best_products(ensemble) -> None:
-    """Eq. 4.1: the empty translation among them, </s> not; also of two models together."""
+    """Eq. 4.1: the empty translation is included, </s> is not; also for two models together."""
     model, parameters = make()
     if ensemble:
         other, others = make(seed=2)
@@ -89,7 +89,7 @@ def test_with_length_normalisation_the_length_counts_as_a_factor() -> None:
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_each_length_is_searched_by_itself(beam) -> None:
-    """k lengths together are the k searches of one length each; the lengths the most probable."""
+    """A search of k lengths equals k searches of one length each, of the most probable lengths."""
     model, parameters = make()
     sources = make_sources(SOURCES, False)
     logits = model.lengths(model.encode(parameters, sources, 3))
@@ -108,7 +108,8 @@ def test_each_length_is_searched_by_itself(beam) -> None:
 
 
 def test_without_unknown_words_and_within_limits() -> None:
-    """`<unk>` keeps its probability; a limit of steps is one of words and the length."""
+    """`<unk>` keeps its probability; a limit on steps limits the words, and one step is for the
+    length."""
     model, parameters = make()
     options = SearchOptions(beam=200, nbest=5, lengths=LENGTHS, unknown=False)
     results = beam_search(model, parameters, make_sources(SOURCES, False), options,
@@ -122,7 +123,8 @@ def test_without_unknown_words_and_within_limits() -> None:
 
 
 def test_draws_are_of_the_models_distribution() -> None:
-    """The lengths first: each translation as often as it is probable; the best of many draws."""
+    """Lengths are drawn first. Each translation is drawn in proportion to its probability; also the
+    best of many draws."""
     model, parameters = make()
     many = make_sources([SOURCES[0]] * 3000, False)
     draws = sample(model, parameters, many, SearchOptions(), 1.0, np.random.default_rng(1))
@@ -130,7 +132,7 @@ def test_draws_are_of_the_models_distribution() -> None:
     counts = dict.fromkeys(p, 0)
     for hypothesis in draws:
         counts[tuple(hypothesis.tokens)] = counts.get(tuple(hypothesis.tokens), 0) + 1
-    inside = sum(p.values())  # less than 1: </s> is forbidden, and keeps its probability
+    inside = sum(p.values())  # less than 1: </s> is forbidden and keeps its share
     for words, share in sorted(p.items(), key=lambda hypothesis: -hypothesis[1])[:5]:
         assert counts[words] / 3000 == pytest.approx(share, abs=0.04 + (1 - inside))
     for hypothesis in draws[:50]:

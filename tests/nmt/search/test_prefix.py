@@ -1,4 +1,4 @@
-"""A forced prefix, and a least length: what is found begins so, with the model's own
+"""A forced prefix, and a minimum length: translations begin with the prefix and have the model's
 probabilities."""
 
 from pathlib import Path

@@ -61,7 +61,8 @@ def test_no_value_of_a_weight_is_better_than_the_one_found(drawn) -> None:
 
 
 def test_tuning_finds_the_feature_that_tells(drawn) -> None:
-    """A feature that is how good a translation is gets the lists' best; the same each time."""
+    """With a feature that measures quality, tuning chooses each list's best translation, the same
+    every time."""
     lists, statistics, *_ = drawn
     good = statistics[:, 2:6].sum(axis=1) - statistics[:, 6:].sum(axis=1) / 2
     lists.features[:, 1] = good

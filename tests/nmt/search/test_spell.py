@@ -30,7 +30,7 @@ def batch_of():
 
 
 def scores(model, parameters, words):
-    """log p of each word behind each `<unk>`, its boundary included: by single steps."""
+    """log p of each word for each `<unk>`, including its boundary, by single steps."""
     speller, state = model.spelling(parameters, batch_of())
     table = []
     for n in range(3):
@@ -64,7 +64,7 @@ def test_the_best_word_is_found(models):
 
 
 def biased(letter, value):
-    """A speller that likes one character."""
+    """A speller that prefers one character."""
     model, parameters = member(5, output_bias=True)
     parameters["target_characters.output.b"][letter] = value
     return model, parameters

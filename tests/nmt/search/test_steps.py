@@ -1,4 +1,4 @@
-"""What an observer is told of a search: the search itself, no other, and all that it compared."""
+"""An observer sees the search as it runs, and all candidates that it compares."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A model that has trained for nothing, and a server of it in this process."""
+"""An untrained model, and a server of it in this process."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def serving(system: System) -> Iterator[Callable[..., Server]]:
 
 
 class Visit:
-    """A window on the page, with what it asked for and complained of."""
+    """A window with the page, its requests and its errors."""
 
     def __init__(self, browser: Any, server: Server, **options: Any) -> None:
         self.context = browser.new_context(**options)

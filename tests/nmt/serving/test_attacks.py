@@ -1,5 +1,5 @@
-"""Clients that are silent, slow, rude or gone: the others are answered, and each that is refused
-can read why."""
+"""Clients that are silent, slow, rude or gone: other clients are answered, and a refused client can
+read the reason."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from nmt.serving import server as module
 from nmt.serving.server import BODY, Server
 
 GOOD = json.dumps({"text": "one two"}).encode()
-SOON = 5.0  # seconds within which a client with good manners is answered, on a busy machine
+SOON = 5.0  # seconds within which a normal client is answered, on a busy machine
 MANY = 40
 Connect = Callable[..., socket.socket]
 
 
 def post(body: bytes, length: int | None = None, kind: str = "application/json") -> bytes:
-    """A request, which states a length of its own."""
+    """A request that states any Content-Length."""
     stated = len(body) if length is None else length
     return (f"POST /translate HTTP/1.0\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {stated}\r\n\r\n").encode() + body
 
 
 def read(connection: socket.socket) -> tuple[int, Any]:
-    """Status and JSON of an answer that is whole."""
+    """The status and JSON of a complete answer."""
     head, _, body = b"".join(iter(lambda: connection.recv(65536), b"")).partition(b"\r\n\r\n")
     assert f"Content-Length: {len(body)}".encode() in head
     return int(head.split()[1]), json.loads(body)
@@ -53,7 +53,7 @@ def connect() -> Iterator[Connect]:
 
 
 def answered(server: Server, connect: Connect) -> None:
-    """A client with good manners is answered soon, if it asks again while others are translated."""
+    """Assert that a normal client is answered soon, if it asks again while others are answered."""
     begun, status = time.monotonic(), 503
     while status == 503:
         status, answer = read(connect(server, post(GOOD)))
@@ -62,7 +62,7 @@ def answered(server: Server, connect: Connect) -> None:
 
 
 def ended(connection: socket.socket, sending: bytes = b"") -> float:
-    """Seconds until the server ends a connection on which a byte is sent now and then."""
+    """The seconds until the server ends a connection on which a byte is sent now and then."""
     begun = time.monotonic()
     connection.settimeout(0.05)
     with suppress(BrokenPipeError, ConnectionResetError):  # which are ends, too
@@ -81,8 +81,8 @@ SLOW = {"idle": b"", "head": b"POST /translate HTTP/1.0\r\nHost: loc", "body": p
 
 @pytest.mark.parametrize("sent", SLOW.values(), ids=SLOW)
 def test_slow_clients_hold_no_place(serving: Any, connect: Connect, sent: bytes) -> None:
-    """Silent, in the middle of a head, in the middle of a body, never reading their answer: many
-    more than the places, and the next is answered."""
+    """Clients that are silent, stop within a head or a body, or never read their answer: although
+    there are many more than the server has places, the next client is answered."""
     server = serving()
     slow = [connect(server, sent) for _ in range(MANY)]
     answered(server, connect)
@@ -90,7 +90,7 @@ def test_slow_clients_hold_no_place(serving: Any, connect: Connect, sent: bytes)
 
 
 def test_the_oldest_ends(serving: Any, connect: Connect, monkeypatch: Any) -> None:
-    """Beyond the connections that a server may have, for the sake of the next."""
+    """If there are more connections than a server may have, the oldest ends."""
     monkeypatch.setattr(module, "CONNECTIONS", 10)
     server = serving()
     idle = [connect(server) for _ in range(MANY)]
@@ -101,7 +101,7 @@ def test_the_oldest_ends(serving: Any, connect: Connect, monkeypatch: Any) -> No
 
 @contextmanager
 def translating(server: Server, connect: Connect, monkeypatch: Any) -> Iterator[None]:
-    """Context in which the server translates; what it translates is answered after it."""
+    """Context in which the server translates; the answer comes afterwards."""
     gate, begun, translated = threading.Event(), threading.Event(), server.service._translated
 
     def slowly(*arguments: Any) -> Any:
@@ -119,17 +119,17 @@ def translating(server: Server, connect: Connect, monkeypatch: Any) -> Iterator[
 
 def test_a_translation_under_way_does_not_end(serving: Any, connect: Connect,
                                               monkeypatch: Any) -> None:
-    """However many connect meanwhile."""
+    """However many clients connect meanwhile."""
     monkeypatch.setattr(module, "CONNECTIONS", 2)
     server = serving()
     with translating(server, connect, monkeypatch):
         silent = [connect(server) for _ in range(MANY)]
-        assert max(map(ended, silent)) < 2 * module.IDLE  # the last two of themselves
+        assert max(map(ended, silent)) < 2 * module.IDLE  # the last two end by themselves
 
 
 def test_slow_clients_end(serving: Any, connect: Connect, monkeypatch: Any) -> None:
-    """Silent ones and those that send a byte of a head now and then soon; of a body later, and
-    these hear of it."""
+    """Silent clients, and those that send a head byte by byte, end soon. Those that send a body
+    byte by byte end later, with an error."""
     monkeypatch.setattr(module, "IDLE", 0.3)
     monkeypatch.setattr(module, "SECONDS", 1.0)
     monkeypatch.setattr(module, "DRAINED", 0.1)
@@ -168,7 +168,7 @@ def test_half_closed_clients(serving: Any, connect: Connect) -> None:
 
 
 def test_the_refused_read_why(serving: Any, connect: Connect, monkeypatch: Any) -> None:
-    """Also where they have sent more than was read."""
+    """Also if they have sent more than the server read."""
     server = serving(waiting=0)
     with translating(server, connect, monkeypatch):
         for _ in range(MANY):

@@ -1,4 +1,4 @@
-"""The server over HTTP: each request is an answer or one line, and nobody else's."""
+"""The server over HTTP: each request gets its own answer, or an error of one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ask(server: Server, body: str | bytes | None = GOOD, method: str = "POST",
 
 
 def raw(server: Server, request: bytes) -> bytes:
-    """What comes back for these bytes."""
+    """The answer to these bytes."""
     with socket.create_connection(("127.0.0.1", server.server_port), 30) as connection:
         connection.sendall(request)
         return b"".join(iter(lambda: connection.recv(65536), b""))
@@ -93,7 +93,7 @@ def test_the_page(serving: Any, run: Path) -> None:
 
 
 def test_ten_at_once(serving: Any, monkeypatch: Any) -> None:
-    """One is answered, two wait, seven are sent away; each answer is the asker's own."""
+    """One request is answered, two wait, seven are refused; each client gets its own answer."""
     server, gate, running = serving(waiting=2), threading.Event(), []
     translated = server.service._translated
 

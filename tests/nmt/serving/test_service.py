@@ -77,7 +77,7 @@ def test_an_answer_is_what_the_library_says(name: str, tmp_path: Path) -> None:
 
 
 def service_options(service: Service) -> Any:
-    """What a request that names no beam is searched by."""
+    """The options of a request without a beam."""
     return service._asked({"text": SENTENCE})[1]
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints come back bit by bit, or say why they do not."""
+"""Checkpoints are read back bit for bit, or an error says why they cannot be."""
 
 import json
 import os

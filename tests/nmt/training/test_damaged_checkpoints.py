@@ -1,4 +1,5 @@
-"""Checkpoints that a disk, a slip or a stranger has changed: refused in one line, or whole."""
+"""Checkpoints that a disk, an accident or a stranger has changed are refused in one line, or are
+whole."""
 
 from __future__ import annotations
 
@@ -163,7 +164,7 @@ def test_states_of_an_optimizer_that_are_none(change, said):
     (dict.fromkeys(("0.0", "0.1", "1.0", "1.1")), r"\*, found none"),
 ])  # fmt: skip
 def test_states_of_streams_that_are_none(tmp_path, capsys, change, said):
-    """Of a language model in the midst of an epoch."""
+    """States of a language model in the middle of an epoch."""
     write_corpus(tmp_path)
     recipe = write_recipe(tmp_path / "r.yaml", TEXT_RECIPE, train={"epochs": 1})
     assert nmt("lm", "train", recipe, "--output", tmp_path / "run") == 0

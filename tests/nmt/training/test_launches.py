@@ -1,4 +1,5 @@
-"""A training step on the stand-in for CuPy: nothing is waited for, and kernels started are counted.
+"""A training step on the stand-in for CuPy never waits for the device, and its kernel launches are
+counted.
 
 The stand-in counts every call that starts a kernel, and every matrix product, as one; a fused
 kernel counts its own.

@@ -1,4 +1,4 @@
-"""Masks in checkpoints: bits, the kept values alone, and what does not fit."""
+"""Masks in checkpoints: bits, sparse files, and masks that do not fit."""
 
 import json
 
@@ -26,7 +26,7 @@ def arrays(shape=(3, 5)):
 
 
 def raw(path):
-    """What stands in the file."""
+    """The arrays in the file."""
     with safe_open(path, framework="numpy") as file:
         return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()
 

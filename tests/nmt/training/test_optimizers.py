@@ -32,7 +32,7 @@ def make(dtype="float64", seed=0):
 
 
 def steps_with_rows_that_come_and_go():
-    """Gradients of four updates, the rows of the table other ones each time."""
+    """Gradients of four updates, with other rows of the table in each."""
     every = [make(seed=seed)[1] for seed in range(1, 5)]
     for k, gradients in enumerate(every):
         rows = gradients["table"]
@@ -136,8 +136,8 @@ def test_against_torch(ours, theirs_named, settings, dtype, rtol):
 
 @pytest.mark.parametrize("kind", [SGD, Adam, Adadelta])
 def test_weight_decay_shrinks_all_rows_beside_the_rule(kind):
-    """(1 - eta lambda) p, then the rule's own step, which the decay does not change; rows of a
-    table as a dense gradient."""
+    """It is (1 - eta lambda) p, followed by the rule's own step; rows of a table are treated like a
+    dense gradient."""
     plain, _ = make()
     decayed, dense_decayed, before = copies(plain), copies(plain), copies(plain)
     rate, decay = 0.1, 0.3
@@ -286,7 +286,7 @@ def test_a_parameter_whose_update_would_be_lost_is_refused():
 
 @pytest.mark.parametrize("optimizer", [SGD, Adam, Adadelta])
 def test_on_a_device_without_waiting(optimizer):
-    """The same numbers through the CuPy stand-in, and no transfer or wait on the way."""
+    """The stand-in for CuPy gives the same numbers, without a transfer or a wait."""
     parameters, gradients = make()
     host, device = optimizer(0.1), optimizer(0.1)
     strict.install()

@@ -1,4 +1,4 @@
-"""Several batches an update: the large batch's, and one task's."""
+"""Several batches per update: they equal the large batch, and belong to one task."""
 
 from __future__ import annotations
 

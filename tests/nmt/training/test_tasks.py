@@ -1,4 +1,5 @@
-"""Several tasks at once: which batches are drawn, what moves, what is shared, whose clock runs."""
+"""Several tasks at once: the batches that are drawn, the parameters that change or are shared, the
+schedule's clock."""
 
 from __future__ import annotations
 
@@ -188,7 +189,7 @@ def test_the_gradient_of_a_shared_parameter_is_the_sum_over_tasks():
 
 
 def test_private_units_are_a_share_of_each_gate():
-    """Nguyen 4.3: of three units one is the task's, in every gate; embeddings stay shared."""
+    """Nguyen 4.3: one of three units is private in every gate; embeddings are shared."""
     models = {"a": translator(), "b": translator()}
     model = Parametrized(Several(models), shared(models, {"encoder": [["a", "b"]]}, 0.34))
     weights = model.weights()

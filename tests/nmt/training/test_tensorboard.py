@@ -1,4 +1,4 @@
-"""`nmt train --tensorboard`: what the event files hold is what the log holds."""
+"""`nmt train --tensorboard`: the event files hold the numbers of the log."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def assert_equal(ours, theirs):
 
 
 def resumed(directory, source=None, **changes):
-    """The run in a directory, gone on with until its end."""
+    """The run in a directory, resumed until its end."""
     again = trainer(directory, source, **changes)
     again.resume()
     again.train()
@@ -201,7 +201,7 @@ def test_a_gradient_is_divided_by_the_weight_that_the_source_gives(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_noise_is_drawn_once_an_update_in_the_parameters_dtype(tmp_path, dtype):
-    """And handed to the loss as it was drawn."""
+    """The loss gets the noise as it was drawn."""
     drawn = []
 
     class Watched(SoftmaxModel):
@@ -276,7 +276,8 @@ def test_a_part_of_an_epoch(tmp_path):
 
 
 def test_resume_after_a_crash_goes_back_to_the_checkpoint(tmp_path):
-    """The log holds lines of updates after the checkpoint, and half a line: both go."""
+    """The log has lines of updates after the checkpoint, and an incomplete line; both are
+    removed."""
     expected = trainer(tmp_path / "whole", checkpoint_every=5)
     expected.train()
     with pytest.raises(Crash):
@@ -318,7 +319,8 @@ def test_evaluation_by_updates_resumes_exactly(tmp_path, stop):
 
 
 def test_the_plateau_and_the_best_go_by_evaluations(tmp_path):
-    """The rate falls with the second evaluation in a row without a best, wherever in an epoch."""
+    """The rate falls at the second evaluation in a row without a new best, wherever it is in an
+    epoch."""
     trainer(tmp_path, log_every=1, **EVALUATED).train()
     best, waited, rate, expected = math.inf, 0, 30.0, []
     for evaluation in records(tmp_path, "evaluation"):
@@ -337,7 +339,7 @@ def test_the_plateau_and_the_best_go_by_evaluations(tmp_path):
 
 
 def test_training_ends_after_so_many_evaluations_without_a_best(tmp_path):
-    """Within an epoch, at once; a resumed run stays where it is."""
+    """It ends at once, within an epoch; a resumed run does not continue."""
     changes = {"evaluate_every": 3, "stop_after": 2, "learning_rate": 1e-20, "epochs": 9}
     counters = trainer(tmp_path, **changes).train()
     assert (counters.step, counters.epoch, counters.position) == (9, 2, 1)  # the first is the best
@@ -400,7 +402,7 @@ def test_a_bad_parameter_is_named(tmp_path):
 
 
 class BadAfter(Observer):
-    """Spoils a parameter after an update, as a kernel's bug would on a device."""
+    """Makes a parameter NaN after an update, as a bug in a kernel might."""
 
     def on_batch(self, progress):
         if progress.step == 8:
@@ -424,7 +426,7 @@ def device():
 
 
 def test_on_a_device_it_waits_only_for_the_log(tmp_path, device):
-    """Same numbers through the CuPy stand-in; the loss is fetched once a window."""
+    """The stand-in for CuPy gives the same numbers; the loss is fetched once per window."""
     host = trainer(tmp_path / "host", epochs=1)
     with backend.using("numpy"):
         host.train()
@@ -485,7 +487,7 @@ def test_validation_does_not_count_as_training_time(tmp_path, monkeypatch, every
 
 
 class Counting(Source):
-    """Knows how many updates were made: each asks for its batch's tokens once."""
+    """Counts the updates, since each asks for its batch's tokens once."""
 
     updates = 0
 

@@ -1,4 +1,4 @@
-"""Several ranks: their sums are one process's, and what ends one ends all."""
+"""Several ranks: their sums are those of one process, and an error in one rank ends all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_ranks_train_as_one_process(tmp_path, size) -> None:
 
 
 def lines(err: str) -> list[str]:
-    """What our command said on stderr; MPICH adds a line of its own."""
+    """Our command's lines on stderr, without the line that MPICH adds."""
     return [line for line in err.splitlines() if line.startswith("nmt")]
 
 
@@ -76,7 +76,7 @@ def test_ctrl_c_stops_all_ranks_and_they_go_on_together(tmp_path) -> None:
 
 
 class Threads:
-    """What `Nccl` asks of a communicator and of NCCL, between threads of this process."""
+    """A stand-in for a communicator and for NCCL, between threads of this process."""
 
     def __init__(self, size: int) -> None:
         self.size, self._barrier, self._slots = size, threading.Barrier(size), [None] * size
@@ -139,7 +139,7 @@ def each(size, work):
 
 @pytest.fixture(params=["numpy", "stand-in"])
 def moved(request):
-    """To the arrays in use, and back."""
+    """Run with arrays moved to the module in use, and move the results back."""
     if request.param == "numpy":
         yield lambda array: array, np.asarray
         return

@@ -159,8 +159,7 @@ assert fresh[3] < 0.02 < len(unknown) / len(later)
 # a rare word the decoder writes `<unk>`, and a second LSTM spells it (5.3.3).
 
 # %%
-request = Request("we go* go* ||| on va*", Sizes(), np.random.default_rng(0),
-                  None, {})
+request = Request("we go* go* ||| on va*", Sizes(), np.random.default_rng(0))
 example = hybrid_example(True, request)
 parameters, x, y, rare, spellings = example.arguments
 print("source ids", x, " target ids", y, " letters of the rare word", rare[0])

@@ -69,8 +69,6 @@ class Request(NamedTuple):
     sentence: str | None  # None for the derivation's own
     sizes: Sizes
     rng: np.random.Generator
-    parameters: Mapping[str, Any] | None  # a trained model's, or None for random ones
-    words: Mapping[str, Sequence[str]]  # a trained model's vocabularies, by name of the embedding
 
 
 def language_example(rows: int, request: Request) -> Example:
@@ -79,12 +77,12 @@ def language_example(rows: int, request: Request) -> Example:
     Arguments: rows, rows of T for each hidden unit.
     """
     text = split_words(TEXT if request.sentence is None else request.sentence, "sentence")
-    vocabulary = list(request.words.get("W_e", vocabulary_of(text)))
+    vocabulary = vocabulary_of(text)
     ids = numbers(text, vocabulary)
     V, E, H = len(vocabulary), request.sizes.embedding, request.sizes.hidden
     shapes: Shapes = {"W_e": (V, E), "T": (rows * H, E + H), "W_hy": (V, H)}
     shapes |= {"b": (rows * H,), "b_hy": (V,)} if request.sizes.biases else {}
-    parameters = dict(request.parameters or draw(request.rng, shapes))
+    parameters = draw(request.rng, shapes)
     return Example((parameters, ids, [*ids[1:], END]), {}, {"W_e": vocabulary})
 
 
@@ -98,7 +96,7 @@ def translation_example(
     """
     ids, words = pair_of(request)
     V_s, V_t = map(len, words.values())
-    parameters = dict(request.parameters or draw(request.rng, shapes(V_s, V_t, request.sizes)))
+    parameters = draw(request.rng, shapes(V_s, V_t, request.sizes))
     return Example((parameters, *ids), named, words)
 
 
@@ -110,8 +108,7 @@ def attention_example(shapes: Callable[[int, int, Sizes], Shapes], request: Requ
 def pair_of(request: Request) -> tuple[list[list[int]], dict[str, list[str]]]:
     """The token ids of source and target, and their vocabularies."""
     source, target = sides_of(request, PAIR)
-    words = {"encoder.W_e": list(request.words.get("encoder.W_e", vocabulary_of(source))),
-             "decoder.W_e": list(request.words.get("decoder.W_e", vocabulary_of(target)))}
+    words = {"encoder.W_e": vocabulary_of(source), "decoder.W_e": vocabulary_of(target)}
     return [numbers(source, words["encoder.W_e"]), numbers(target, words["decoder.W_e"])], words
 
 
@@ -131,9 +128,9 @@ def split_sides(request: Request, default: str, names: Sequence[str]) -> list[li
 
 
 def no_sentence(request: Request) -> None:
-    """Raise UserError if a sentence or a model is given for a single step."""
-    if request.sentence is not None or request.parameters is not None:
-        raise UserError("sentence: a single step reads no sentence and has no trained model")
+    """Raise UserError if a sentence is given for a single step."""
+    if request.sentence is not None:
+        raise UserError("sentence: a single step reads no sentence")
 
 
 # --- shapes -------------------------------------------------------------------------------------

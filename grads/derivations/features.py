@@ -100,8 +100,7 @@ def layers_of(parameters: Mapping[str, Array]) -> int:
 def features_example(request: Request) -> Example:
     """Features and their description, "features ||| description"."""
     ids, words = pair_of(request)
-    parameters = dict(request.parameters or draw(
-        request.rng, features_shapes(list(map(len, words.values())), request.sizes)))
+    parameters = draw(request.rng, features_shapes(list(map(len, words.values())), request.sizes))
     features, target = words.values()
     return Example((parameters, *ids), {}, {"encoder.0.W_e": features, "decoder.W_e": target})
 

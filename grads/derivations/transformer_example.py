@@ -111,7 +111,7 @@ def transformer_example(placed: str, request: Request, down: bool = False) -> Ex
     if down:
         lengths = len(ids[1]) + 2  # from 0 to one word more
         shapes |= {"length.W": (lengths, width(request.sizes)), "length.b": (lengths,)}
-    parameters = dict(request.parameters or draw(request.rng, shapes))
+    parameters = draw(request.rng, shapes)
     return Example((parameters, *ids), {"shape": Shape(HEADS, "layer", placed, down)}, words)
 
 

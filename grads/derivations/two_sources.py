@@ -234,11 +234,10 @@ def two_sources_example(request: Request) -> Example:
     """A sentence in two languages and its translation."""
     sides = split_sides(request, TRIPLE, ("source", "second source", "target"))
     names = ("encoder.W_e", "second_encoder.W_e", "decoder.W_e")
-    words = {name: list(request.words.get(name, vocabulary_of(side)))
-             for name, side in zip(names, sides, strict=True)}
+    words = {name: vocabulary_of(side) for name, side in zip(names, sides, strict=True)}
     ids = [numbers(side, words[name]) for name, side in zip(names, sides, strict=True)]
-    parameters = dict(request.parameters or draw(
-        request.rng, two_sources_shapes(list(map(len, words.values())), request.sizes)))
+    parameters = draw(
+        request.rng, two_sources_shapes(list(map(len, words.values())), request.sizes))
     return Example((parameters, *ids), {"variant": request.sizes.variant}, words)
 
 

@@ -65,7 +65,7 @@ def _known(name: str, options: Mapping[str, Any]) -> str:
 
 def _example(name: str, sizes: Sizes, seed: int) -> Example:
     """A derivation's own example, with random parameters."""
-    return DERIVATIONS[name].example(Request(None, sizes, np.random.default_rng(seed), None, {}))
+    return DERIVATIONS[name].example(Request(None, sizes, np.random.default_rng(seed)))
 
 
 def _sizes(**options: Any) -> Sizes:

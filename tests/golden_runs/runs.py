@@ -122,7 +122,7 @@ def explored(directory: Path, systems: Systems) -> dict[str, Any]:
         if not isinstance(system, TasksSystem):
             with suppress(UserError):  # the stepper does not cover this model
                 derivation = open_model(directory / name, *shortest(system), "best").derivation
-                request = Request(None, Sizes(), np.random.default_rng(0), None, {})
+                request = Request(None, Sizes(), np.random.default_rng(0))
                 example = derivation.example(request)
                 result = derivation.forward(*example.arguments, **example.named)
                 derivations[name] = {"derivation": derivation.name,

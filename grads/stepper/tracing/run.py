@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -63,21 +63,16 @@ class Derivation:
 
     def run(
         self, sentence: str | None = None, *, sizes: Sizes | None = None, seed: int = 0,
-        parameters: Mapping[str, Any] | None = None,
-        words: Mapping[str, Sequence[str]] | None = None,
         edits: Edits | None = None, keep: int = KEEP,
     ) -> Run:
         """Trace one forward and one backward.
 
         Arguments: sentence, words separated by spaces, for translation "source ||| target"; sizes,
-        of random parameters, which are drawn with seed; parameters and words, those of a trained
-        model and its vocabularies by the name of the embedding ("W_e"; "encoder.W_e"); edits,
-        changes of the backward's source, as in a `Break`; keep, how many numbers of an array are
-        kept. Returns the two traces as a `Run`. Raises `UserError` for a sentence without words,
-        and for edits that do not fit.
+        of the parameters, which are drawn with seed; edits, changes of the backward's source, as in
+        a `Break`; keep, how many numbers of an array are kept. Returns the two traces as a `Run`.
+        Raises `UserError` for a sentence without words, and for edits that do not fit.
         """
-        request = Request(sentence, sizes or Sizes(), np.random.default_rng(seed), parameters,
-                          words or {})
+        request = Request(sentence, sizes or Sizes(), np.random.default_rng(seed))
         example = self.example(request)
         arguments = self.untouched(example.arguments)
         if isinstance(example.arguments, Untouched):

@@ -187,7 +187,7 @@ def test_the_vector_of_a_word():
 
 def example(sentence=None, path=True):
     return hybrid_example.hybrid_example(
-        path, Request(sentence, SIZES, np.random.default_rng(1), None, {}))
+        path, Request(sentence, SIZES, np.random.default_rng(1)))
 
 
 def test_example():

@@ -17,7 +17,7 @@ REVERSED = Variant(reverse=True)
 
 
 def example(sizes=SIZES):
-    request = Request("a b a ||| c d", sizes, np.random.default_rng(1), None, {})
+    request = Request("a b a ||| c d", sizes, np.random.default_rng(1))
     return attention_example(lexical_shapes, request).arguments
 
 

@@ -22,7 +22,7 @@ SIZES = Sizes(hidden=2, embedding=3)
 
 
 def example(sizes=SIZES):
-    request = Request("a b a ||| c d", sizes, np.random.default_rng(1), None, {})
+    request = Request("a b a ||| c d", sizes, np.random.default_rng(1))
     request_example = lexicon_example(request)
     return *request_example.arguments, request_example.named["lexicon"]
 

@@ -18,7 +18,7 @@ PAIRS = {"de-en": (0, 1), "de": (0, 0), "en": (1, 1)}  # which side is read, whi
 
 
 def example(sizes=SIZES):
-    request = Request("a b a ||| c d", sizes, np.random.default_rng(1), None, {})
+    request = Request("a b a ||| c d", sizes, np.random.default_rng(1))
     return multitask.multitask_example(request).arguments
 
 

@@ -96,16 +96,6 @@ def test_some_entries_of_large_gradients():
     assert any(check.status == "wrong" for check in wrong.verifications(most=6, central=False))
 
 
-def test_a_model_given():
-    """A trained model's own parameters, vocabulary and sentence."""
-    own_run = DERIVATIONS["lstm"].run(sizes=Sizes(biases=False))
-    parameters = own_run.example.arguments[0]
-    words = {"W_e": ["<unk>", "</s>", "a", "b", "c", "d"]}
-    run = DERIVATIONS["lstm"].run("a c never", parameters=parameters, words=words)
-    assert run.example.arguments[1:] == ([2, 4, 0], [4, 0, 1])
-    assert {verification.status for verification in run.verifications()} <= LISTED
-
-
 @pytest.mark.parametrize("sentence, name, message", [
     ("  ", "lstm", "sentence: expected at least one word"),
     ("only source", "nmt", "expected a source and its translation around"),

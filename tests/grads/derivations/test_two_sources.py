@@ -41,7 +41,7 @@ def test_the_kernel_is_the_derivation(options, reverse):
 
 
 def test_the_example_is_a_sentence_in_two_languages():
-    request = Request("a b ||| c ||| d e", Sizes(), np.random.default_rng(1), None, {})
+    request = Request("a b ||| c ||| d e", Sizes(), np.random.default_rng(1))
     example = two_sources.two_sources_example(request)
     _, x_1, x_2, y = example.arguments
     assert (x_1, x_2, y) == ([2, 3], [2], [2, 3])

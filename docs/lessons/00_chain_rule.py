@@ -20,7 +20,7 @@ from grads.check import check_gradients
 # ## What a derivative is
 #
 # Change the input of a function by a little, and the output changes by a little. The derivative is
-# the rate: how much the output changes for each unit of the input. So it can be measured.
+# the rate: how much the output changes for each unit of the input. A rate can be measured.
 
 # %%
 def rate(f, x, step=1e-6):
@@ -72,8 +72,8 @@ print(f"dw by hand {dw:.6f}, measured "
       f"{rate(lambda w: (np.tanh(w * x + b) - y) ** 2, w):.6f}")
 
 # %% [markdown]
-# The three gradients share $da$. It is computed once. That is the whole advantage of going
-# backward: one pass gives the gradient of every weight.
+# The three gradients share $da$, which is computed once. That is the advantage of going backward:
+# one pass gives the gradient of every weight.
 #
 # ## A value that is used twice
 #
@@ -136,15 +136,17 @@ plt.show()
 
 # %% [markdown]
 # This is why a recurrent network finds it hard to learn from words that lie far back. Lesson 1
-# meets it with vectors, and lesson 2 has the remedy. The same line with vectors:
+# meets the problem with vectors, and lesson 2 has the remedy. Here is the last line of the loop
+# with vectors:
 #
 # In the stepper: `grads explore rnn`, at `dh_prev = dz[len(x) :]`.
 #
 # ## A program that does it
 #
 # Each step of a backward pass needs two things only: the gradient of its result, and its own rate.
-# So the passes can be made by a program. A `Number` remembers which numbers it was made of, and the
-# rate of each. `backward` goes through them in the opposite order, and adds a term for each use.
+# So a program can make the backward pass. A `Number` remembers which numbers it was made of, and
+# its rate for each of them. `backward` goes through all numbers in the opposite order, and adds a
+# term for each use.
 # This is *reverse mode*, what PyTorch and JAX do.
 
 # %%
@@ -153,8 +155,10 @@ class Number:
 
     def __init__(self, value, parts=()):
         self.value = value
-        self.parts = parts     # pairs: a number, and the rate of this one by it
-        self.d = 0.0               # the gradient of the loss with respect to it
+        # pairs: a number that this one was made of, and the rate with which
+        # this one changes with it
+        self.parts = parts
+        self.d = 0.0           # the gradient of the loss with respect to this
 
     def __add__(self, other):
         return Number(self.value + other.value, ((self, 1.0), (other, 1.0)))
@@ -188,7 +192,7 @@ class Number:
         for number in order:
             number.d = 0.0
         self.d = 1.0
-        # a number after all that were made of it
+        # a number's turn comes when its own gradient is complete
         for number in reversed(order):
             for part, part_rate in number.parts:
                 part.d += part_rate * number.d  # += : every use adds a term
@@ -214,8 +218,8 @@ def with_numbers(w, u, xs, y):
     w, u, h = Number(w), Number(u), Number(0.0)
     for x in xs:
         h = (w * h + u * Number(x)).tanh()
-    off = h - Number(y)
-    return off * off, w, u
+    distance = h - Number(y)
+    return distance * distance, w, u
 
 
 loss, w_number, u_number = with_numbers(w, u, xs, y)
@@ -233,8 +237,9 @@ assert math.isclose(dw, w_number.d) and math.isclose(du, u_number.d)
 #
 # **A formula says more than a number.** Compare the two for a softmax over four scores with the
 # loss $-\log p_y$. The program goes through each exponential, each quotient, the logarithm. By hand
-# all of it shrinks to $d\mathbf{s} = \mathbf{p} - \mathbf{1}_y$: the probability, less one at the
-# right word. Now you know what training does: it raises the right word by what is missing.
+# all of it shrinks to $d\mathbf{s} = \mathbf{p} - \mathbf{1}_y$: the probabilities, with 1
+# subtracted at the right word. Now you know what training does: it raises the score of the right
+# word in proportion to the probability that this word still lacks.
 
 # %%
 scores = [Number(value) for value in (1.0, -0.5, 2.0, 0.3)]
@@ -259,8 +264,8 @@ assert np.allclose([score.d for score in scores], by_hand)
 # of an LSTM with 64 units and 64 inputs multiplies $4 \cdot 64 \cdot 128 = 32{,}768$ times. With
 # matrices it is one product, and so is its backward pass (lesson 6).
 #
-# **A formula can be checked.** Whoever trusts the program cannot see a mistake in it. A backward
-# pass that is written down can be wrong as well, so it is compared with measured rates: lesson 3.
+# **A formula can be checked.** A backward pass that is written out line by line can be compared
+# with measured rates, line by line. Lesson 3 does that.
 #
 # ## Exercise 1: a rate
 #

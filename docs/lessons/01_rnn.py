@@ -15,15 +15,11 @@ import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
 from exercises import NUMBER, exercise, verdict, wrong_form
 from mistakes import RNN as MISTAKES
-from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
 from grads.derivations import calculus, rnn
 from grads.derivations.calculus import tanh_prime
 from nmt.data.vocabulary import Vocabulary
-
-# the arrays are small: one core is faster than several
-limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## A language of six sentences
@@ -32,8 +28,8 @@ limits = threadpool_limits(1)
 #
 # $$p(y) = \prod_{i=1}^{m} p(y_i \mid y_{<i}) \qquad (2.1)$$
 #
-# Our language has only six sentences. In each the verb agrees with the first noun, which may be
-# four words before it. So the model has to remember that noun.
+# Our language has only six sentences. In each, the verb agrees with the first noun, which stands up
+# to four words before the verb. So the model has to remember that noun.
 
 # %%
 SENTENCES = [f"the {noun}{place} {verb}".split()
@@ -44,7 +40,7 @@ V, E, H = len(vocabulary), 4, 8
 
 
 def example(words):
-    """x and y, which is x one word on; </s> begins and ends a sentence."""
+    """Ids of the words read, x, and of the next words, y; </s> at both ends."""
     ids = vocabulary.ids(words)
     return [1, *ids], [*ids, 1]
 
@@ -170,8 +166,8 @@ print(check_pair(tanh_layer, tanh_layer_backward, inputs))
 #   d\mathbf{W}_{hh} = d\mathbf{a}_t \mathbf{h}_{t-1}^\top$$
 #
 # Two things make this *backpropagation through time*. First, $\mathbf{h}_t$ is used twice, for the
-# prediction at $t$ and for the state at $t+1$, so its gradient has two parts. Algorithm 1 adds them
-# in line 4: the vertical part $\mathbf{W}_{hy}^\top d\mathbf{s}_t$, and the recurrent part that
+# prediction at $t$ and for the state at $t+1$, so its gradient has two parts. Line 4 of Algorithm 1
+# adds them: the vertical part $\mathbf{W}_{hy}^\top d\mathbf{s}_t$, and the recurrent part, which
 # line 8 computed at step $t+1$. Second, a weight is used at every step, so its gradient is a
 # sum over steps (lines 3, 5 and 6).
 
@@ -250,9 +246,10 @@ for t, word in enumerate(y):
 plt.show()
 
 # %% [markdown]
-# The orange frames are the words that did follow. Where the language has a choice (`cat` or
-# `cats`, `on` two times in three) the model spreads its probability, as it should. The verb has
-# none: after `mats` it is `sleep`, because the subject is `cats`.
+# The orange frames mark the words of this sentence. Where the language has a choice, the model
+# spreads its probability, as it should: between `cat` and `cats`, and after the noun, where `on`
+# follows in two of three sentences. At the verb there is no choice: after `mats` comes `sleep`,
+# because the subject is `cats`.
 #
 # ## How far does a word reach?
 #
@@ -294,7 +291,7 @@ axes[1].plot(right)
 axes[1].set(title="p('sleep') among both verbs", xlabel="iteration",
             ylim=(0, 1.05))
 axes[2].semilogy(far, color=ORANGE)
-axes[2].set(title="influence of 'cats' on their odds", xlabel="iteration")
+axes[2].set(title="influence of 'cats' on the odds", xlabel="iteration")
 plt.show()
 print(f"influence of the noun on the verb: {far[100]:.1e} in iteration 100, "
       f"{far[-1]:.1e} at the end")
@@ -303,11 +300,11 @@ assert right[100] < 0.7 and right[-1] > 0.9 and far[100] < far[-1] / 10
 # %% [markdown]
 # Above the diagonal of the heat map all is zero: later words do not influence earlier predictions.
 #
-# For many iterations the model guesses the verb, with probability one half. The gradient that
-# reaches the noun is tiny: line 8 has multiplied it three times by $\mathbf{W}_{hh}^\top
+# For many iterations the model only guesses the verb. The gradient that reaches the noun is tiny,
+# because line 8 has multiplied it three times by $\mathbf{W}_{hh}^\top
 # \mathrm{diag}(\sigma')$. Then the gradient grows, and within a few iterations it is so large that
-# a step overshoots: the spike in the loss. After that, agreement is learned. Over longer distances
-# the gradient vanishes or explodes: that is lesson 2.
+# a step overshoots: this is the spike in the loss. After that, the model knows the right verb. Over
+# longer distances the gradient vanishes or explodes. Lesson 2 shows how.
 #
 # ## Exercise 1: one line of Algorithm 1
 #
@@ -315,8 +312,8 @@ assert right[100] < 0.7 and right[-1] > 0.9 and far[100] < far[-1] / 10
 
 # %% tags=["check"]
 # The check of exercise 1
-@exercise(1, hint="Lemma 1 (2.11) on h_t = tanh(T z_t); of its result the part "
-          "for h_{t-1}", mistakes=MISTAKES[1])
+@exercise(1, hint="apply Lemma 1 (2.11) to h_t = tanh(T z_t), and return the "
+          "rows of h_{t-1}", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw = np.random.default_rng(5)
     x, h, dh = (draw.normal(size=(n, 1)) for n in (E, H, H))

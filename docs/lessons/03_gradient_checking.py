@@ -14,7 +14,6 @@ import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
 from exercises import NUMBER, difference, exercise, verdict
 from mistakes import CHECKING as MISTAKES
-from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair, simple
 from grads.check.differentiate import at_entries, find_kink
@@ -22,9 +21,6 @@ from grads.derivations import rnn
 from grads.derivations.calculus import softmax, softmax_grad, tanh_prime
 from nmt.data.batches import stream_batches
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
-
-# the arrays are small: one core is faster than several
-limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## Three numerical derivatives
@@ -150,15 +146,15 @@ print("by the tool:",
 # %% [markdown]
 # The complex step needs a function that computes with complex numbers and is analytic. `abs` of a
 # complex number is its modulus, which is not analytic, so the complex step is half of the
-# derivative here. The two methods disagree, and the page decides nothing. `check_gradients` runs
+# derivative here. The two methods disagree, so `simple.py` decides nothing. `check_gradients` runs
 # the function on arrays whose `abs` is the analytic continuation of the real one. Its second method
 # is more exact than a central difference: Ridders' extrapolation of four of them. Where the two
 # disagree, its verdict is `undecided`, too. Never rely on one method.
 #
 # ## Kinks
 #
-# A ReLU has no derivative at zero. A difference across the kink returns a mean of the slopes on
-# both sides, which is neither of them, for every step longer than the distance to the kink.
+# A ReLU has no derivative at zero. If the step is longer than the distance to that kink, a
+# difference goes across it and returns a mean of the slopes on both sides.
 
 # %%
 def relu(v):
@@ -188,16 +184,17 @@ print(check_gradients(relu, [np.array([-1.0, 0.0, 2.0])],
 
 # %% [markdown]
 # The checker takes differences on both sides, finds that the slope jumps, and reports the entry as
-# inconclusive. It is not wrong: any slope between the two is a valid subgradient there.
+# inconclusive. The gradient is not wrong there: any slope between the two is a valid subgradient.
 #
-# In the stepper every intermediate gradient is verified in this way, not only those of the weights:
+# The stepper verifies every intermediate gradient in this way, not only those of the weights:
 #
 # In the stepper: `grads explore lstm`, at `dT_h = da @ h_prev.T`.
 #
 # ## A backward pass to break
 #
-# Three steps of a vanilla unit from $\mathbf{h}_0 = \mathbf{0}$ and a softmax on top: the output is
-# $\mathbf{p}$. Seven mistakes can be switched on.
+# The function to check has three steps of a vanilla unit, from $\mathbf{h}_0 = \mathbf{0}$, and a
+# softmax on top. Its output is $\mathbf{p}$. Seven mistakes can be switched on in its backward
+# pass.
 
 # %%
 BUGS = ("zeros", "W_hh not transposed", "softmax: second term missing",
@@ -323,7 +320,6 @@ for (i, j), is_caught in np.ndenumerate(caught):
               color="black" if is_caught else "#777777")
 axes.tick_params(axis="x", labelsize=7.5)
 plt.show()
-print(dict(zip(CHECKS, caught.sum(axis=0).tolist(), strict=True)))
 assert caught[:, -1].all() and not caught[:, :2].any()
 
 # %% [markdown]
@@ -345,13 +341,13 @@ assert caught[:, -1].all() and not caught[:, :2].any()
 # - **Fail if the error is larger.** NaN is not larger than anything. Write the condition of success
 #   instead: `error <= tolerance` is false for NaN.
 #
-# `check_pair` avoids each of these. But what its inputs do not reach it cannot check: give it
+# `check_pair` avoids each of these. But it cannot check what its inputs do not reach. Give it
 # ragged batches, two layers, and a step more than you think you need.
 #
 # ## Exercise 1: the bottom of the V
 #
-# You differentiate $\sin$ near $x = 1$ in float64 by a central difference. Which step $h$ is about
-# best? Do not try them all: set truncation and rounding errors equal.
+# You differentiate $\sin$ near $x = 1$ in float64 by a central difference. Roughly which step $h$
+# is the best? Do not try them all: set truncation and rounding errors equal.
 
 # %% tags=["check"]
 # The check of exercise 1
@@ -387,9 +383,9 @@ check_exercise_1(solution_1, "Solution")
 # %% [markdown]
 # ## Exercise 2: hide the mistake
 #
-# Fool a check yourself. Choose $\mathbf{W}_{hh}$, (4, 4) and not diagonal, so that the gradients of
-# the second bug, the missing transpose, are right at these weights. (`check_pair` would not be
-# fooled: where it sees such a matrix, it tries another one, too.)
+# Fool a check yourself. Choose a (4, 4) matrix $\mathbf{W}_{hh}$ that is not diagonal, and with
+# which the second bug, the missing transpose, gives the right gradients. (You cannot fool
+# `check_pair` like this: if it gets such a matrix, it also tries another one.)
 
 # %% tags=["check"]
 # The check of exercise 2

@@ -14,7 +14,6 @@ from drawing import BLUE, ORANGE
 from exercises import NO_ANSWER, difference, exercise, is_empty
 from mistakes import TRANSLATOR as MISTAKES
 from tasks import dates, digits
-from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients
 from grads.derivations import nmt as derivation
@@ -27,15 +26,12 @@ from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import SearchOptions
 from nmt.training.optimizers import Adam, gradient_scale
 
-# the arrays are small: one core is faster than several
-limits = threadpool_limits(1)
-
 # %% [markdown]
 # ## Sentences to translate
 #
-# Dates of one decade, in English and in Spanish, as Unicode CLDR writes them. It is a small domain,
-# but day and month change places, words are dropped and words are added. (`tasks.py`, beside this
-# lesson, makes the pairs.)
+# The sentences are dates of one decade, in English and in Spanish, as Unicode CLDR writes them. The
+# domain is small, but day and month change places, words are dropped and words are added.
+# (`tasks.py`, beside this lesson, makes the pairs.)
 
 # %%
 pairs = dates(1200)
@@ -100,8 +96,8 @@ print(check_gradients(lambda p: model.loss(p, batch)[0], parameters,
 # ## Algorithm 4: where the gradient comes from
 #
 # Go back along the row. In the decoder each state gets two gradients: a vertical one from
-# its own prediction (lines 9 and 10), and a recurrent one from the state after it (line 14). In the
-# encoder there are no predictions. All its gradient comes from the decoder's first step.
+# its own prediction (lines 9 and 10), and a recurrent one from the state after it (line 14). The
+# encoder has no predictions, so its whole gradient comes from the decoder's first step.
 
 # %%
 def gradients_along(parameters, x, y):
@@ -148,8 +144,9 @@ assert not parts[:m_x, 0].any() and parts[:m_x, 1].all()
 #
 # ## Training
 #
-# One layer of 48 units, Adam, batches of 25. Each batch is one call of Algorithm 3 and one of
-# Algorithm 4. `gradient_scale` divides by the number of sentences and clips the norm at 5.
+# We train one layer of 48 units by Adam, with batches of 25. Each batch is one call of Algorithm 3
+# and one of Algorithm 4. `gradient_scale` divides by the number of sentences and clips the norm at
+# 5.
 
 # %%
 def fit(model, batches, seed=0, rate=0.01, watch=None):
@@ -214,9 +211,10 @@ assert share > 0.8
 # %% [markdown]
 # ## Algorithm 5
 #
-# At test time there is no right word to read. The decoder reads its own last word, starting from
-# `_`, takes the most probable next one (line 7), and stops at `_` or after $\alpha m_x$ words. The
-# derivation's `greedy` is the printed algorithm. It gives the same words as the batched search.
+# At test time there is no right word to read. The decoder starts from `_` and reads its own last
+# word at each step. It takes the most probable next word (line 7), and stops at `_` or after
+# $\alpha m_x$ words. The derivation's `greedy` is the printed algorithm, and gives the same words
+# as the batched search.
 
 # %%
 for (x, _), tokens in list(zip(test, said, strict=True))[:20]:
@@ -254,9 +252,10 @@ plt.show()
 assert sum(result[32, False]) < sum(result[32, True]) < sum(result[64, True])
 
 # %% [markdown]
-# Reversing helps, and more units help. But every curve falls. However long the sentence, it has to
-# pass through one pair of vectors of fixed size: a bottleneck. Twice the units, with about four
-# times the weights, only move the fall to longer sequences. The attention of lesson 5 removes it.
+# Reversing helps, and more units help. But every curve falls. However long the sentence is, it has
+# to pass through one pair of vectors of fixed size: a bottleneck. Twice the units, with about four
+# times the weights, only move the fall to longer sequences. Attention removes the bottleneck, in
+# lesson 5.
 #
 # ## Exercise 1: what is read, what is predicted
 #

@@ -18,7 +18,6 @@ from drawing import GREY, heat_map
 from exercises import difference, exercise, verdict, wrong_form
 from mistakes import ATTENTION as MISTAKES
 from tasks import dates, digits
-from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
 from grads.derivations import attention as derivation
@@ -32,9 +31,6 @@ from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
 from nmt.training.optimizers import Adam, gradient_scale
-
-# the arrays are small: one core is faster than several
-limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## Attending to the source
@@ -95,14 +91,14 @@ plt.show()
 # $$d\mathbf{e} = \mathbf{a} \circ (d\mathbf{a} - \mathbf{a}^\top d\mathbf{a})$$
 #
 # In words: descent raises a position's score if more weight on it would reduce the loss by more
-# than the average over the current weights. Last the scores, a product of three:
+# than the average over the current weights. The scores come last. They are a product of three:
 #
 # $$d\mathbf{h}_t \mathrel{+}= \mathbf{W}_a\bar{\mathbf{h}}\,d\mathbf{e} \qquad
 #   d\bar{\mathbf{h}} \mathrel{+}= \mathbf{W}_a^\top\mathbf{h}_t\,d\mathbf{e}^\top \qquad
 #   d\mathbf{W}_a = \mathbf{h}_t\,(\bar{\mathbf{h}}\,d\mathbf{e})^\top$$
 #
 # Both $\mathbf{h}_t$ and $\bar{\mathbf{h}}$ are used twice, so the gradient of each is a sum of
-# two. `attend_grad` is these lines; those of the scores are in `grads/derivations/scores.py`.
+# two. `attend_grad` has these lines; those of the scores are in `grads/derivations/scores.py`.
 
 # %%
 general = Variant("general")
@@ -174,8 +170,8 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# Without attention the first word is the farthest, and its gradient the smallest: it passes ten
-# steps of the encoder and ten of the decoder. With attention all words are equally near.
+# Without attention the first word is the farthest, and its gradient is the smallest: the gradient
+# passes ten steps of the encoder and ten of the decoder. With attention all words are equally near.
 #
 # ## The effect in training
 #
@@ -293,7 +289,7 @@ assert min(map(min, hits.values())) < 0.9
 # %% [markdown]
 # All translations counted here are right, but not every link is. A word can be right although the
 # model did not attend to its source word, because there are other paths. The state at a comma
-# depends on the words before it, and in the second model on those after it too. The decoder starts
+# depends on the words before it, and in the second model also on those after it. The decoder starts
 # from the encoder's last state, which has just read the year, so it can write the year without
 # attending to it. An alignment shows where the weight is, not where the information comes from. The
 # gradient of each word's loss with respect to each source embedding shows more, because it goes
@@ -333,10 +329,10 @@ plt.show()
 # ## Input feeding
 #
 # A decoder step does not know what the step before attended to. Input feeding (4.2.3) tells it:
-# $\tilde{\mathbf{h}}_{t-1}$ is concatenated to the embedding as input of step $t$. The wider matrix
-# is the smaller cost. Without input feeding all decoder states can be computed first, and attention
-# is one batched product over all steps. With it, attention is inside the time loop. The derivation
-# has both forms, and the kernel's loss and gradients agree with it:
+# $\tilde{\mathbf{h}}_{t-1}$ is concatenated to the embedding as input of step $t$. This takes time.
+# Without input feeding all decoder states can be computed first, and attention is one batched
+# product over all steps. With it, attention is inside the time loop. The derivation has both forms,
+# and the kernel's loss and gradients agree with it:
 
 # %%
 J = {}

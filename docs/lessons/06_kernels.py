@@ -3,8 +3,9 @@
 #
 # The derivation of lesson 2 is right, readable, and slow. `lstm/cells/lstm.py` and the loop over
 # time in `lstm/recurrent.py` are the same mathematics, and fast. You will go from one to the other
-# step by step, verify that the results agree, and measure what each step gains. The thesis has the
-# first two: mini-batches (section 2.2.1) and one matrix for all gates (Eqs. 2.24 and 2.38).
+# step by step, verify that the results agree, and measure what each step gains. The thesis
+# describes the first two steps: mini-batches (section 2.2.1), one matrix for all gates (Eqs. 2.24
+# and 2.38).
 #
 # The times are those of one core. Run the lesson to see those of your own machine.
 
@@ -16,7 +17,6 @@ import numpy as np
 from drawing import BLUE, GREEN, GREY, ORANGE
 from exercises import difference, exercise
 from mistakes import KERNELS as MISTAKES
-from threadpoolctl import threadpool_limits
 
 from backend.workspace import Workspace
 from grads.check import check_pair
@@ -24,9 +24,6 @@ from grads.derivations import lstm as derivation
 from grads.derivations.calculus import sigm
 from lstm.cells import CELLS
 from lstm.recurrent import recurrent_backward, recurrent_forward
-
-# the arrays are small: one core is faster than several
-limits = threadpool_limits(1)
 
 
 def draw(T, B, H, dtype):
@@ -43,7 +40,8 @@ def draw(T, B, H, dtype):
 #
 # ## Form 0: the derivation
 #
-# One example, one time step, columns. The other forms are compared with this one.
+# This form takes one example and one time step at a time, in columns. We compare the others with
+# it.
 
 # %%
 def one_by_one(x, W, dh_out):
@@ -76,10 +74,10 @@ def one_by_one(x, W, dh_out):
 #
 # ## Form 1: a batch, in rows
 #
-# $B$ examples at once. A column becomes a row, $\mathbf{T}\mathbf{x}$ becomes
-# $\mathbf{X}\mathbf{T}^\top$, and a matrix that was read for each example is read once for all. The
-# sum over examples, which was in the loop, moves into the product
-# $d\mathbf{T} = d\mathbf{A}^\top \mathbf{X}$, whose inner index is the example. Here each gate
+# This form computes $B$ examples at once. A column becomes a row, $\mathbf{T}\mathbf{x}$ becomes
+# $\mathbf{X}\mathbf{T}^\top$, and each matrix is read once for all examples. The sum over examples
+# leaves the loop. It is now part of the product $d\mathbf{T} = d\mathbf{A}^\top \mathbf{X}$, whose
+# inner index is the example. Here each gate
 # still has two matrices of its own, as in Eq. 2.35: eight matrix products per step.
 
 # %%
@@ -120,8 +118,8 @@ def eight_products(x, W, dh_out):
 # ## Form 2: one product for all gates
 #
 # Stack the gates: $\mathbf{T}_{lstm}$ is (4H, E + H) and $\mathbf{u}_t = g(\mathbf{T}_{lstm}
-# \mathbf{z}_t)$ (2.38). A block of rows of a product is the product of that block of rows, so the
-# numbers are the same. The backward has two products per step, one for each factor (Corollary 1).
+# \mathbf{z}_t)$ (2.38). Each gate is a block of rows of the result, and the numbers are the same as
+# before. The backward has two products per step, one for each factor (Corollary 1).
 
 # %%
 def one_product(x, W, dh_out):
@@ -153,8 +151,8 @@ def one_product(x, W, dh_out):
 # %% [markdown]
 # ## Form 3: products out of the loop
 #
-# The loop exists because $\mathbf{h}_t$ needs $\mathbf{h}_{t-1}$. What does not need it can leave
-# it:
+# The loop exists because $\mathbf{h}_t$ needs $\mathbf{h}_{t-1}$. Everything else can leave the
+# loop:
 #
 # - $\mathbf{T}_x\mathbf{x}_t$ of all steps is one product *before* the loop, (TB, E) times (E, 4H);
 # - $d\mathbf{T}_x = \sum_t d\mathbf{A}_t^\top \mathbf{X}_t$ is one product *after* it, and
@@ -239,7 +237,7 @@ def small_backward(d_out, cache):
 rng = np.random.default_rng(1)
 tiny = [rng.normal(size=shape)
         for shape in ((3, 2, 4), (2, 3), (2, 3), (12, 7))]
-print(check_pair(small_forward, small_backward, tiny).summary())
+print(check_pair(small_forward, small_backward, tiny))
 
 # %% [markdown]
 # ## Measured

@@ -15,7 +15,6 @@ import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
 from exercises import HINT, difference, exercise, verdict, wrong_form
 from mistakes import TRANSFORMER as MISTAKES
-from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
 from grads.derivations.multihead import (
@@ -36,9 +35,6 @@ from nmt.data.batches import make_batch
 from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.training.optimizers import Adam, gradient_scale
 
-# the arrays are small: one core is faster than several
-limits = threadpool_limits(1)
-
 # %% [markdown]
 # ## From the score to the head
 #
@@ -52,8 +48,8 @@ limits = threadpool_limits(1)
 #   \mathbf{H} = \mathrm{softmax}\Big(\frac{\mathbf{Q}\mathbf{K}^\top}{\sqrt{d_k}}\Big)\mathbf{V}$$
 #
 # Why the root? A product of two random vectors of $d_k$ entries has a standard deviation of
-# $\sqrt{d_k}$. Without it the softmax of wide heads is nearly a choice before anything is learned,
-# and the gradient of a choice is small:
+# $\sqrt{d_k}$. Without the root, the softmax of wide heads is nearly a choice before anything is
+# learned, and the gradient of a choice is small:
 
 # %%
 rng = np.random.default_rng(7)
@@ -103,7 +99,7 @@ def backward(dH, cache):
     Y, head, trace = cache
     dY, dX, d_head = head_forward_grad(dH, Y, Y, head, future, nothing_dropped,
                                        trace)
-    return dY + dX, *d_head                               # Y asks, and is asked
+    return dY + dX, *d_head            # Y makes the queries, and keys and values
 
 
 print(check_pair(forward, backward, [Y, *head]))
@@ -113,7 +109,7 @@ dE = A * (dA - (A * dA).sum(axis=1, keepdims=True))
 figure, axes = plt.subplots(1, 2, figsize=(9, 2.8))
 heat_map(axes[0], A, "A: how much word t attends to word s", range(1, T + 1),
          range(1, T + 1), signed=False, top=1.0)
-heat_map(axes[1], dE, "dE: how the loss would have the scores", range(1, T + 1),
+heat_map(axes[1], dE, "dE: the gradient of the scores", range(1, T + 1),
          range(1, T + 1))
 plt.show()
 assert not A[future].any() and not dE[future].any()
@@ -169,8 +165,8 @@ plt.show()
 # $$\text{PostNorm: } \mathbf{x}_{l+1} = N(\mathbf{x}_l + F(\mathbf{x}_l)) \quad (3.3) \qquad
 #   \text{PreNorm: } \mathbf{x}_{l+1} = \mathbf{x}_l + F(N(\mathbf{x}_l)) \quad (3.4)$$
 #
-# On the way back PreNorm passes the gradient from above on unchanged, and adds what came through
-# the sublayer. PostNorm sends all of it through the norm's Jacobian, in every sublayer:
+# On the way back PreNorm passes on the gradient from above unchanged, and adds what comes through
+# the sublayer. PostNorm sends the whole gradient through the norm's Jacobian, in every sublayer:
 #
 # $$d\mathbf{x}_l = d\mathbf{x}_{l+1} + \mathbf{J}_N^\top\mathbf{J}_F^\top d\mathbf{x}_{l+1}
 #   \qquad \text{against} \qquad
@@ -259,7 +255,7 @@ for pre_norm, name in NAMES.items():
               label=name)
     print(f"{name}: lowest layer {by_layer[name][0] / by_layer[name][-1]:.2f} "
           "of the highest")
-axes.set(title="gradient of W_2 by layer, by the top layer's",
+axes.set(title="gradient of W_2 by layer, relative to the top",
          xlabel="layer of the decoder", ylim=(0, None))
 axes.legend()
 plt.show()
@@ -295,9 +291,9 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# This is one rate, one seed and one small task: not a law. The experiment is in Nguyen's Tables
-# 3.12 and 3.15. With Xavier's initial weights PostNorm fails at two of three warm-ups, and without
-# warm-up it fails from five layers on. PreNorm learns in all of them.
+# This is one rate, one seed and one small task: not a law. Nguyen's Tables 3.12 and 3.15 have the
+# whole experiment. With Xavier's initial weights PostNorm fails at two of three warm-ups, and
+# without warm-up it fails from five layers on. PreNorm learns in all these cases.
 
 # %% [markdown]
 # ## Exercise 1: what must not be seen

@@ -13,14 +13,10 @@ import numpy as np
 from drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, heat_map
 from exercises import NUMBER, difference, exercise, verdict, wrong_form
 from mistakes import GRU as MISTAKES
-from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
 from grads.derivations import gru, gru_after
 from grads.derivations.calculus import sigm, sigm_prime, tanh_prime
-
-# the arrays are small: one core is faster than several
-limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## Two gates, no cell
@@ -164,10 +160,10 @@ plt.show()
 assert shares(-4.0)[-1, -1] > 100 * shares(0.0)[-1, -1]
 
 # %% [markdown]
-# The first term meets no matrix. If the update gate is nearly closed ($\mathbf{z}$ near zero, as a
-# negative bias makes it), that term carries the gradient back, hardly smaller at each step. It is
-# the forget gate's trick of lesson 2, with the sign reversed: a *negative* bias makes the memory
-# long.
+# The first term meets no matrix. A negative bias keeps the update gate nearly closed ($\mathbf{z}$
+# near zero). Then the first term carries the gradient back, and it hardly shrinks from step to
+# step. It is the forget gate's trick of lesson 2, with the sign reversed: a *negative* bias makes
+# the memory long.
 #
 # ## Two units with the same name
 #
@@ -195,9 +191,9 @@ for name, W_r, U_r, b_r in (("as they are", unit.W_r, unit.U_r, unit.b_r),
     print(f"the two units, {name}: largest difference {apart:.1e}")
 
 # %% [markdown]
-# Where the reset gate is open the two agree, once the sign is turned. Otherwise they do not.
-# Whoever copies weights from one library to another without knowing this gets a model that runs,
-# and translates badly.
+# Where the reset gate is open the two agree, once the sign is turned. Otherwise they do not. If you
+# copy weights from one library to another and do not know this, the model runs, and translates
+# badly.
 #
 # ## Exercise 1: the heart of the unit
 #

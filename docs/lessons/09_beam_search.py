@@ -15,7 +15,6 @@ import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
 from exercises import NO_ANSWER, NUMBER, difference, exercise, is_empty
 from mistakes import BEAM as MISTAKES
-from threadpoolctl import threadpool_limits
 
 from grads.stepper import trained
 from grads.stepper.explorer.search import OWN_SENTENCE
@@ -24,9 +23,6 @@ from nmt.data.corpora import tokenisers
 from nmt.search.beam import beam_search
 from nmt.search.interface import SearchOptions
 from nmt.system import System
-
-# the arrays are small: one core is faster than several
-limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## The task
@@ -82,7 +78,7 @@ print(f"{len(everything)} sentences; the best is "
 #
 # 1. extend each of the $K$ by every word: $K V$ candidates, each with the sum of its logarithms;
 # 2. keep the $K$ best of them;
-# 3. those that end in `_` are finished, and leave the beam.
+# 3. the ones that end in `_` are finished, and leave the beam.
 #
 # Each logarithm is negative, so a sum only falls as a sentence grows. Once a finished sentence is
 # better than every beginning in the beam, the search is over. With $K = 1$ this is greedy search.
@@ -147,12 +143,12 @@ plt.show()
 assert right[0] < right[1] < right[-1]
 
 # %% [markdown]
-# The first few hypotheses bring most of the gain.
+# Most of the gain comes from the first few hypotheses.
 #
 # ## A real translator
 #
 # Now use the same function on a trained model: the small translator that comes with this project.
-# Here `advance` feeds a word to its decoder.
+# `advance` now feeds a word to the translator's decoder.
 
 # %%
 system = System.open(trained.DIRECTORY / "attention", "best")

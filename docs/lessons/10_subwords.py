@@ -18,7 +18,6 @@ import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
 from exercises import HINT, NO_ANSWER, difference, exercise, is_empty
 from mistakes import SUBWORDS as MISTAKES
-from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients
 from grads.derivations.encoders import encode
@@ -32,15 +31,12 @@ from grads.derivations.hybrid import (
 from grads.derivations.hybrid_example import hybrid_example
 from nmt.data.bpe import Codes
 
-# the arrays are small: one core is faster than several
-limits = threadpool_limits(1)
-
 # %% [markdown]
 # ## How many words are unknown?
 #
 # German joins words, and puts endings on them. So a text has many words that occur once, and the
-# next text has many words that the first one lacks. Here is a small language of that kind, made by
-# rule: a noun, or two joined, with an ending.
+# next text has many words that the first one lacks. Here is a small language of this kind. Its
+# words are made by rule: a noun, or two joined nouns, with an ending.
 
 # %%
 NOUNS = ("haus", "tür", "dach", "garten", "schuh", "hand", "tisch", "licht")
@@ -58,13 +54,13 @@ def word():
 text, later = [word() for _ in range(400)], [word() for _ in range(400)]
 known = Counter(text)
 unknown = [w for w in later if w not in known]
-print(f"{len(known)} different words in {len(text)}; {len(unknown)} of the "
-      f"next {len(later)} are unknown, {', '.join(sorted(set(unknown))[:4])} "
-      "among them")
+print(f"{len(known)} different words in {len(text)}; of the next {len(later)}, "
+      f"{len(unknown)} are unknown:")
+print(", ".join(sorted(set(unknown))[:4]), "...")
 
 # %% [markdown]
-# Each of these would be read as `<unk>`. But nothing in them is new: `haus`, `tür`, `en` are in the
-# text many times.
+# A translator would read each of these as `<unk>`. But nothing in them is new: `haus`, `tür` and
+# `en` are in the text many times.
 #
 # ## Byte pair encoding
 #
@@ -155,8 +151,9 @@ assert fresh[3] < 0.02 < len(unknown) / len(later)
 # ## A vector from letters
 #
 # The hybrid model of chapter 5 goes another way. It keeps whole words. For a rare word it runs an
-# LSTM over the letters, whose last state is the word's vector (5.3.2). Where the translation needs
-# a rare word the decoder writes `<unk>`, and a second LSTM spells it (5.3.3).
+# LSTM over the letters. The last state of this LSTM is the word's vector (5.3.2). Where the
+# translation needs a rare word, the decoder writes `<unk>`, and a second LSTM spells the word
+# (5.3.3).
 
 # %%
 request = Request("we go* go* ||| on va*", Sizes(), np.random.default_rng(0))

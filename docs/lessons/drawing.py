@@ -1,4 +1,4 @@
-"""What the figures of the lessons share: colours, sizes, heat maps with numbers in their cells."""
+"""What the lessons share: colours, sizes, heat maps with numbers in their cells, and one thread."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from threadpoolctl import threadpool_limits
 
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = (
     "#0072b2", "#e69f00", "#009e73", "#d55e00", "#7a5195", "#888888",
 )  # told apart without red-green vision (after Okabe and Ito)
 
+threadpool_limits(1)  # the lessons' arrays are small: one core is faster than several
 plt.rcParams.update({
     "figure.dpi": 110, "figure.constrained_layout.use": True, "font.size": 9,
     "axes.titlesize": 10, "axes.spines.top": False, "axes.spines.right": False,

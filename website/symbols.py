@@ -11,11 +11,12 @@ import re
 PIECE = re.compile(r"(<[^>]+>)")
 TAG = re.compile(r"</?([a-z]+[0-9]?)")
 CODE = ("code", "pre", "script", "style", "svg", "math", "title")
-GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε", "eps": "ε", "lambda": "λ",
-         "mu": "μ", "sigma": "σ", "tau": "τ"}
+GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε", "eps": "ε", "eta": "η",
+         "lambda": "λ", "mu": "μ", "sigma": "σ", "tau": "τ"}
 INDEX = r"(?:\{[^{}]*\}|\([^()]*\)|[A-Za-z]{1,4}\b|length\b|\d+\b|[A-Za-z](?=_))"
 SYMBOL = re.compile(  # base, accent, then what stands above and below
-    rf"(?<![\w.])(?<!\w/)(d?(?:{'|'.join(GREEK)}|hbar|PE|[A-Za-z]))(~|_bar\b|_hat\b|(?:'|&#x27;)(?=_))?"
+    rf"(?<![\w.])(?<!\w/)(d?(?:{'|'.join(GREEK)}|hbar|PE|fed|1|[A-Za-z]))"
+    rf"(~|_bar\b|_hat\b|(?:'|&#x27;)(?=_))?"
     rf"((?:[_^]{INDEX})*)(?!\w|\.[a-z])")
 PART = re.compile(rf"([_^])({INDEX})")
 ACCENTS = {"~": "\N{COMBINING TILDE}", "_bar": "\N{COMBINING MACRON}",
@@ -24,7 +25,7 @@ RAISED = re.compile(r"(?<=[)\]])\^(T\b|\d|\([^()]*\))")  # what stands above a p
 WORDS = {"sqrt(": "√(", "hbar": "h\N{COMBINING MACRON}"}
 WORD = re.compile(r"\b(?:sqrt\(|hbar\b)")
 FUNCTION = re.compile(rf"\b({'|'.join(GREEK)})(?='|&#x27;|\()")
-ARROW = re.compile(r"(?<![\w-])(-&gt;|&lt;-)(?=[a-z])")
+ARROW = re.compile(r"(?<![\w-])(-&gt;|&lt;-)(?=[a-z ])")
 PRODUCT = re.compile(r"(?<=[\w)\]}'~>;]) o (?=[\w(\[<&])")
 NAME = re.compile(r"(?<=<td><code>)[\w.]+(?=</code>)|(?<=>)[\w.]+(?=</a></td>)")  # breaks at dots
 # Pages whose o is a product; one of another page may be a Turkish word.
@@ -74,6 +75,6 @@ def symbol(match: re.Match[str]) -> str:
 
 
 def index(script: str) -> str:
-    """What stands above or below: without braces, with a minus that is one."""
+    """What stands above or below: without braces, with a minus that is one, typeset itself."""
     inner = script[1:-1] if script.startswith("{") else script
-    return "⊤" if inner == "T" and script == "T" else inner.replace("-", "−")
+    return "⊤" if script == "T" else SYMBOL.sub(symbol, inner.replace("-", "−"))

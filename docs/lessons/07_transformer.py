@@ -99,7 +99,7 @@ def backward(dH, cache):
     Y, head, trace = cache
     dY, dX, d_head = head_forward_grad(dH, Y, Y, head, future, nothing_dropped,
                                        trace)
-    return dY + dX, *d_head            # Y makes the queries, and keys and values
+    return dY + dX, *d_head           # Y makes queries, keys and values
 
 
 print(check_pair(forward, backward, [Y, *head]))

@@ -92,7 +92,7 @@ def run_score(options: argparse.Namespace) -> None:
                           [split_words(line) for line in read_lines(options.rarity)],
                           options.rarity_order)
         for group in bleu_by_rarity(rarity, hypotheses, references[0], options.tokenize):
-            print(f"BLEU {group.bleu:.2f} of sentences {group.label} by rarity")
+            print(f"BLEU {group.score:.2f} of sentences {group.label} by rarity")
 
 
 def _advise_on_tokens(references: list[str], options: argparse.Namespace) -> None:

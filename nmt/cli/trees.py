@@ -119,8 +119,8 @@ def score_trees(options: argparse.Namespace) -> None:
     print(f"{counts.exact} exact of {counts.sentences}, "
           f"{counts.unfit} with a wrong number of words")
     for bucket in f1_by_length(parts, [len(sentence) for sentence in sentences]):
-        if bucket.f1 is not None:
-            print(f"F1 {bucket.f1:.2f} of {several(bucket.sentences, 'sentence')} of "
+        if bucket.score is not None:
+            print(f"F1 {bucket.score:.2f} of {several(bucket.sentences, 'sentence')} of "
                   f"{bucket.label} words")
 
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from nmt.console.messages import several
 from nmt.data.trees import PUNCTUATION, ROOTS, Span, plain_label, rebuild, spans
-from nmt.evaluation.lengths import EDGES, by_length
+from nmt.evaluation.lengths import EDGES, Group, by_length
 
 EQUAL = {"PRT": "ADVP"}  # COLLINS.prm: EQ_LABEL ADVP PRT
 
@@ -55,20 +55,6 @@ class Brackets(NamedTuple):
     def f1(self) -> float:
         """2 precision recall / (precision + recall), in per cent."""
         return _percent(2 * self.matched, self.found + self.gold)
-
-
-class BracketBucket(NamedTuple):
-    """Sentences of similar length."""
-
-    label: str  # "1-10", "11-20", ..., "51+": words
-    sentences: int
-    words: int
-    f1: float | None  # of these sentences; None where there are none
-
-    @property
-    def score(self) -> float | None:
-        """F1, the value that a picture shows."""
-        return self.f1
 
 
 def _percent(count: int, total: int) -> float:
@@ -112,8 +98,6 @@ def total(parts: Iterable[Brackets]) -> Brackets:
 
 def f1_by_length(
     parts: Sequence[Brackets], lengths: Sequence[int], edges: Sequence[int] = EDGES
-) -> list[BracketBucket]:
+) -> list[Group]:
     """F1 of each bucket of sentence lengths, in words; see `lengths.by_length`."""
-    return [BracketBucket(label, len(places), sum(lengths[i] for i in places),
-                          total(parts[i] for i in places).f1 if places else None)
-            for label, places in by_length(lengths, edges)]
+    return by_length(lengths, edges, lambda places: total(parts[i] for i in places).f1)

@@ -12,9 +12,9 @@ from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, Dictionary, UnkReplacement
 from nmt.data.sources import parts
 from nmt.data.vocabulary import UNKNOWN
-from nmt.evaluation.brackets import BracketBucket, Brackets, compare, f1_by_length, total
-from nmt.evaluation.lengths import EDGES, Bucket, bleu_by_length
-from nmt.evaluation.rare import Group, bleu_by_rarity, is_position, perplexities_by_class
+from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total
+from nmt.evaluation.lengths import EDGES, Group, bleu_by_length
+from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class
 from nmt.evaluation.restoring import Copying, restored
 from nmt.evaluation.scores import Score, bleu, chrf, finite
 from nmt.evaluation.speed import TrainingSpeed
@@ -105,7 +105,7 @@ class Evaluation:
     bleu: Score
     chrf: Score
     chrf3: Score
-    lengths: list[Bucket]
+    lengths: list[Group]
     unknown: int  # unknown words in the translations
     replaced: dict[str, Score]  # BLEU after their replacement, by REPLACEMENTS
     alignment: dict[str, AlignmentScore]  # alignment error rates by convention
@@ -120,7 +120,7 @@ class Evaluation:
     classes: dict[str, float] = field(default_factory=dict)  # perplexities of words and positions
     pointers: dict[str, int] = field(default_factory=dict)  # outcomes of symbols, as in `resolve`
     brackets: Brackets | None = None  # bracketing F1, if requested
-    brackets_by_length: Sequence[BracketBucket] = ()
+    brackets_by_length: Sequence[Group] = ()
     replaced_chrf3: dict[str, Score] = field(default_factory=dict)  # as `replaced`
     outputs: dict[str, list[str]] = field(default_factory=dict)  # texts by stage: `side_by_side`
 
@@ -138,7 +138,7 @@ class Evaluation:
             "bleu": self.bleu._asdict(),
             "chrf": self.chrf._asdict(),
             "chrf3": self.chrf3._asdict(),
-            "bleu_by_length": [bucket._asdict() for bucket in self.lengths],
+            "bleu_by_length": [group.to_json("bleu") for group in self.lengths],
             "unknown_words": self.unknown,
             "spelled_words": self.spelled,
             "cut_words": self.cut_words,
@@ -151,13 +151,13 @@ class Evaluation:
             "bracketing": self.brackets and {
                 "f1": self.brackets.f1, "precision": self.brackets.precision,
                 "recall": self.brackets.recall, **self.brackets._asdict()},
-            "f1_by_length": [bucket._asdict() for bucket in self.brackets_by_length],
+            "f1_by_length": [group.to_json("f1") for group in self.brackets_by_length],
             "bleu_without_unknown": self.known and {
                 "sentences": self.known.sentences,
                 "bleu": self.known.bleu and self.known.bleu.score},
-            "bleu_by_rarity": [group._asdict() for group in self.rarity],
+            "bleu_by_rarity": [group.to_json("bleu") for group in self.rarity],
             "bleu_by_rarity_after_replacement": {
-                k: [group._asdict() for group in v] for k, v in self.rarity_replaced.items()},
+                k: [group.to_json("bleu") for group in v] for k, v in self.rarity_replaced.items()},
             "alignment": {
                 k: {"error_rate": v.error_rate, "precision": v.precision, "recall": v.recall,
                     **v._asdict()} for k, v in self.alignment.items()

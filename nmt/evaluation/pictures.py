@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 from backend.errors import UserError, missing
 from nmt.console.progress import busy
-from nmt.evaluation.brackets import BracketBucket
 from nmt.evaluation.curves import Curve
-from nmt.evaluation.lengths import Bucket
-from nmt.evaluation.rare import Group
+from nmt.evaluation.lengths import Group
 from nmt.files import write_file
 
 MISSING = missing("matplotlib", "plot")
@@ -45,8 +43,7 @@ def require_drawing(request: str) -> None:
 
 
 def draw_groups(
-    systems: Mapping[str, Sequence[Bucket | BracketBucket | Group]], xlabel: str, path: Path,
-    ylabel: str = "BLEU",
+    systems: Mapping[str, Sequence[Group]], xlabel: str, path: Path, ylabel: str = "BLEU"
 ) -> None:
     """Draw BLEU of groups of sentences, a line for each system (Figures 3.5 and 4.6 of the thesis).
 

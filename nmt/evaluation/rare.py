@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import count, pairwise, takewhile
-from typing import NamedTuple
 
 import numpy as np
 
 from nmt.data.annotation import symbol_of
-from nmt.evaluation.scores import bleu, perplexity
+from nmt.evaluation.lengths import Group, bleu_of_places
+from nmt.evaluation.scores import perplexity
 from nmt.translation import Translation
 
 ORDERS = ("rank", "inverse")
 EDGES = (100, 200, 500)  # ends of Figure 3.5's first groups; further groups have 500 sentences
-
-
-class Group(NamedTuple):
-    """Sentences with words of similar rarity."""
-
-    label: str  # "1-100", "101-200", ...: positions in the sorted test set
-    sentences: int
-    bleu: float  # corpus BLEU of these sentences, 0 to 100
-
-    @property
-    def score(self) -> float:
-        """BLEU, the value that a picture shows."""
-        return self.bleu
 
 
 def is_position(word: str) -> bool:
@@ -92,6 +79,6 @@ def bleu_by_rarity(
     groups = []
     for low, high in pairwise(edges):
         places = order[low:high]
-        score = bleu([hypotheses[i] for i in places], [references[i] for i in places], tokenize)
-        groups.append(Group(f"{low + 1}-{high}", len(places), score.score))
+        groups.append(Group(f"{low + 1}-{high}", len(places),
+                            bleu_of_places(places, hypotheses, references, tokenize)))
     return groups

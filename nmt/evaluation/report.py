@@ -14,6 +14,7 @@ from nmt.data.corpus import write_lines
 from nmt.evaluation.beams import OfBeam, as_rows
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.evaluate import CONVENTIONS, REPLACEMENTS, Evaluation, Subject
+from nmt.evaluation.lengths import Group
 from nmt.evaluation.pictures import (
     FORMATS,
     MISSING,
@@ -24,7 +25,6 @@ from nmt.evaluation.pictures import (
     draw_replacement,
     draw_stages,
 )
-from nmt.evaluation.rare import Group
 from nmt.evaluation.side_by_side import side_by_side
 from nmt.evaluation.speed import TrainingSpeed
 
@@ -138,14 +138,14 @@ def _brackets(results: Sequence[Evaluation]) -> list[Row]:
             _row("exact trees", (result.exact for result in scores), "d"),
             _row("trees with a wrong number of words", (result.unfit for result in scores), "d"),
             *(_row(f"F1, {bucket.label} words (n={bucket.sentences})",
-                   (result.brackets_by_length[i].f1 for result in results), ".2f")
+                   (result.brackets_by_length[i].score for result in results), ".2f")
               for i, bucket in enumerate(results[0].brackets_by_length))]
 
 
 def _lengths(results: Sequence[Evaluation]) -> list[Row]:
     """BLEU by the length of the source."""
     return [_row(f"BLEU, {bucket.label} words (n={bucket.sentences})",
-                 (result.lengths[i].bleu for result in results), ".2f")
+                 (result.lengths[i].score for result in results), ".2f")
             for i, bucket in enumerate(results[0].lengths)]
 
 
@@ -156,7 +156,7 @@ def _rarity(results: Sequence[Evaluation]) -> list[Row]:
               [result.rarity_replaced.get(method, ()) for result in results])
              for method in _replacements(results)]
     return [_row(f"{label} {group.label}",
-                 (groups[i].bleu if groups else None for groups in groups_by_system), ".2f")
+                 (groups[i].score if groups else None for groups in groups_by_system), ".2f")
             for label, groups_by_system in sets for i, group in enumerate(results[0].rarity)]
 
 

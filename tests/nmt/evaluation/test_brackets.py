@@ -52,7 +52,7 @@ def test_sums_and_percentages() -> None:
 def test_by_length() -> None:
     parts = [Brackets(1, 0, 0, 1, 2, 2), Brackets(1, 1, 0, 0, 0, 4), Brackets(1, 0, 0, 3, 3, 3)]
     rows = f1_by_length(parts, [1, 2, 30], edges=(2, 10))
-    assert [(row.label, row.sentences, row.words, row.f1) for row in rows] == [
+    assert [(row.label, row.sentences, row.words, row.score) for row in rows] == [
         ("1-2", 2, 3, 25.0), ("3-10", 0, 0, None), ("11+", 1, 30, 100.0)]
 
 

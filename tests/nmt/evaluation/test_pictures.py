@@ -7,7 +7,7 @@ import pytest
 
 from backend.errors import UserError
 from nmt.evaluation.curves import Curve, read_curve
-from nmt.evaluation.lengths import Bucket
+from nmt.evaluation.lengths import Group
 from nmt.evaluation.pictures import (
     BeforeAfter,
     draw_curves,
@@ -45,7 +45,7 @@ def test_a_bad_log_is_named_with_its_line(tmp_path, bad) -> None:
 
 
 def buckets(first, last):
-    return [Bucket("1-5", 3, 9, first), Bucket("6-7", 0, 0, None), Bucket("8+", 2, 20, last)]
+    return [Group("1-5", 3, first, 9), Group("6-7", 0, None, 0), Group("8+", 2, last, 20)]
 
 
 BUCKETS = {"a$x$": buckets(40.0, 20.0), "b": buckets(30.0, 10.0)}

@@ -34,7 +34,7 @@ def test_groups_end_where_the_figure_s_do(sentences, ends) -> None:
     groups = bleu_by_rarity(range(sentences), lines, lines, "none")
     assert [int(group.label.split("-")[1]) for group in groups] == ends
     assert sum(group.sentences for group in groups) == sentences
-    assert all(group.bleu == pytest.approx(100) for group in groups)
+    assert all(group.score == pytest.approx(100) for group in groups)
 
 
 def test_sentences_are_sorted_by_rarity() -> None:
@@ -44,11 +44,11 @@ def test_sentences_are_sorted_by_rarity() -> None:
                   for n, line in enumerate(references)]
     rarity = [float(n % 3 == 0) * 7 - n % 2 for n in range(150)]
     common, rare = bleu_by_rarity(rarity, hypotheses, references, "none")
-    assert common.bleu < 60 and rare.bleu == pytest.approx(100)
+    assert common.score < 60 and rare.score == pytest.approx(100)
     chosen = [n for n in range(150) if n % 3]
-    assert common.bleu == bleu([hypotheses[n] for n in sorted(chosen, key=rarity.__getitem__)],
-                               [references[n] for n in sorted(chosen, key=rarity.__getitem__)],
-                               "none").score
+    assert common.score == bleu([hypotheses[n] for n in sorted(chosen, key=rarity.__getitem__)],
+                                [references[n] for n in sorted(chosen, key=rarity.__getitem__)],
+                                "none").score
 
 
 def test_perplexity_of_words_and_positions() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from nmt.data.align import AlignmentScore
 from nmt.evaluation.evaluate import Evaluation, KnownWords, Subject
-from nmt.evaluation.lengths import Bucket
+from nmt.evaluation.lengths import Group
 from nmt.evaluation.report import COLUMNS, as_text
 from nmt.evaluation.scores import Score
 from nmt.evaluation.speed import TrainingSpeed
@@ -16,7 +16,7 @@ from nmt.evaluation.speed import TrainingSpeed
 PLAIN = Evaluation(
     Subject("base", "best", 8, TrainingSpeed(2000.0, 2500.0)), 8.47, Score(21.07, "tok:13a"),
     Score(45.0, "nc:6"), Score(43.5, "nc:6"),
-    [Bucket("1-10", 3, 20, 19.5), Bucket("11+", 0, 0, None)], 12, {}, {}, None, 2.0, 100)
+    [Group("1-10", 3, 19.5, 20), Group("11+", 0, None, 0)], 12, {}, {}, None, 2.0, 100)
 ATTENDING = replace(
     PLAIN, subject=Subject("general", "last", 7), bleu=Score(36.75, "tok:13a"),
     replaced={"predicted": Score(37.06, "tok:13a"), "read": Score(36.5, "tok:13a")},

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from backend import Array
 from backend.errors import UserError
 from nmt.data.corpus import number_of, read_lines, split_words, write_lines
 from nmt.data.vocabulary import SPECIALS, Vocabulary
@@ -47,8 +48,8 @@ class BatchEntries(NamedTuple):
     """The entries of a batch: U target words for each sentence, which include all words with an
     entry."""
 
-    words: np.ndarray  # (B, U), ids of target words, distinct within a sentence
-    p: np.ndarray  # (B, S, U), p_lex of each word given each source word; 0 on padding
+    words: Array  # (B, U), ids of target words, distinct within a sentence
+    p: Array  # (B, S, U), p_lex of each word given each source word; 0 on padding
 
 
 def entries_of(lexicon: Lexicon, ids: np.ndarray, lengths: np.ndarray) -> BatchEntries:

@@ -18,32 +18,20 @@ import numpy as np
 
 from attention.memory import written_steps
 from backend import Array, array_module, to_device
+from backend.errors import check
 from nmt.data.batches import Side
-from nmt.data.lexicon import Lexicon, entries_of
+from nmt.data.lexicon import BatchEntries, Lexicon, entries_of
 
 
 def check_lexicon(config: Any) -> None:
     """Raise ValueError for a `lexicon_epsilon` that is not in (0, 1], or that does not fit other
     options."""
-    epsilon = config.lexicon_epsilon
-    if epsilon is None:
-        return
-    if not 0.0 < epsilon <= 1.0:
-        raise ValueError("lexicon_epsilon: expected a number above 0 and at most 1, got "
-                         f"{epsilon}")
-    if config.attention == "none":
-        raise ValueError("lexicon_epsilon: expected null where attention is 'none', got "
-                         f"{epsilon}")
-    if config.target_sample is not None:
-        raise ValueError("lexicon_epsilon: cannot be used with target_sample, whose words are "
-                         f"not all that are translations, got {epsilon}")
-
-
-class Entries(NamedTuple):
-    """`nmt.data.lexicon.BatchEntries` on the device of the model."""
-
-    words: Array  # (B, U) int64
-    p: Array  # (B, S, U)
+    epsilon, name = config.lexicon_epsilon, "lexicon_epsilon"
+    if epsilon is not None:
+        check(config, name, 0.0 < epsilon <= 1.0, "a number above 0 and at most 1")
+        check(config, name, config.attention != "none", "null where attention is 'none'")
+        check(config, name, config.target_sample is None,
+              "null with target_sample, whose words are not all that are translations")
 
 
 class LexiconCache(NamedTuple):
@@ -51,7 +39,7 @@ class LexiconCache(NamedTuple):
     total: Array  # (B, T, U), x + epsilon
 
 
-def batch_entries(lexicon: Lexicon, side: Side, reverse: bool, dtype: np.dtype) -> Entries:
+def batch_entries(lexicon: Lexicon, side: Side, reverse: bool, dtype: np.dtype) -> BatchEntries:
     """The entries of a batch's sources, with the words in written order.
 
     reverse: whether `side.ids` are reversed. Padding follows the words in any case.
@@ -60,7 +48,7 @@ def batch_entries(lexicon: Lexicon, side: Side, reverse: bool, dtype: np.dtype) 
     if reverse:
         ids = np.take_along_axis(ids, written_steps(len(side.ids), side.lengths), 1)
     entries = entries_of(lexicon, ids, side.lengths)
-    return Entries(to_device(entries.words), to_device(entries.p.astype(dtype)))
+    return BatchEntries(to_device(entries.words), to_device(entries.p.astype(dtype)))
 
 
 def lexicon_forward(a: Array, p: Array, epsilon: float) -> tuple[Array, LexiconCache]:
@@ -78,7 +66,7 @@ def lexicon_backward(d: Array, cache: LexiconCache) -> Array:
     return xp.matmul(dx, cache.p.transpose(0, 2, 1))                   # (Nguyen 3.2.5.2 attended)
 
 
-def lexicon_step(logits: Array, a: Array, entries: Entries, epsilon: float) -> None:
+def lexicon_step(logits: Array, a: Array, entries: BatchEntries, epsilon: float) -> None:
     """Add the bias to logits (N, V), for search; a (N, S), N = B K."""
     xp, (B, S, U), N = array_module(logits), entries.p.shape, len(logits)
     values, _ = lexicon_forward(a.reshape(B, -1, S), entries.p, epsilon)

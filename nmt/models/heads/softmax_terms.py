@@ -33,7 +33,7 @@ from lstm.prediction import (
 )
 from lstm.sampled import SITE, SampledCache, sample_of, sampled_backward, sampled_forward
 from nmt.data.batches import Batch, Side
-from nmt.data.lexicon import Lexicon
+from nmt.data.lexicon import BatchEntries, Lexicon
 from nmt.models.contract import Gradients, Losses, Noise
 from nmt.models.heads.head import Decoded
 from nmt.models.heads.lexical import SITE as LEXICAL_SITE
@@ -45,7 +45,6 @@ from nmt.models.heads.lexical import (
     lexical_weights,
 )
 from nmt.models.heads.lexicon import (
-    Entries,
     LexiconCache,
     batch_entries,
     lexicon_backward,
@@ -68,7 +67,7 @@ class TermsState(NamedTuple):
     """The data of the B sentences of a search that the terms read."""
 
     source: Array | None = None  # (B, S, E)
-    entries: Entries | None = None
+    entries: BatchEntries | None = None
 
 
 def has_terms(config: ModelConfig) -> bool:
@@ -149,7 +148,7 @@ class SoftmaxWithTerms(Softmax):
             dh, _ = scale_norm_backward(dh, length)
         return Decoded(dh, alignment=d_align, source=d_source), gradients
 
-    def _entries(self, sources: tuple[Side, ...], like: Array) -> Entries:
+    def _entries(self, sources: tuple[Side, ...], like: Array) -> BatchEntries:
         """The lexicon of a batch's sources, in the real dtype of an array."""
         assert self.lexicon is not None
         return batch_entries(self.lexicon, sources[0], self.reverse_source, like.real.dtype)
@@ -184,4 +183,4 @@ class SoftmaxWithTerms(Softmax):
         """Keep some sentences."""
         source, entries = state
         return TermsState(None if source is None else source[sentences],
-                            entries and Entries(*(array[sentences] for array in entries)))
+                            entries and BatchEntries(*(array[sentences] for array in entries)))

@@ -129,7 +129,7 @@ def test_hypotheses_keep_their_sentence_s_words(beam):
     (ModelConfig, {"attention": "none"}, "expected null where attention is 'none', got 0.1"),
     (ModelConfig, {"lexicon_epsilon": 0.0},
      "lexicon_epsilon: expected a number above 0 and at most 1, got 0.0"),
-    (ModelConfig, {"target_sample": 5}, "lexicon_epsilon: cannot be used with target_sample"),
+    (ModelConfig, {"target_sample": 5}, "lexicon_epsilon: expected null with target_sample"),
     (TwoSourcesConfig, {"bridge": True}, "lexicon_epsilon: expected null with two sources"),
     (HybridConfig, {}, "lexicon_epsilon: expected null in a hybrid model, got 0.1")])
 def test_what_it_does_not_go_with(config, options, message):

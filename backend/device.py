@@ -11,6 +11,7 @@ import numpy as np
 
 from backend import fused, gemm
 from backend.errors import UserError, missing
+from backend.errors import install as how_to_install
 from backend.fused.cuda import CupyLauncher
 from backend.switch import module, register, registered, select
 
@@ -52,9 +53,8 @@ def load(name: str) -> Any:
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
-        raise UserError(
-            f"backend: {missing('cupy', 'cuda12')}; with a driver of CUDA 13: {install('cuda13')}"
-        ) from error
+        raise UserError(f"backend: {missing('cupy', 'cuda12')}; with a driver of CUDA 13: "
+                        f"{how_to_install('cuda13')}") from error
     if not cupy.is_available():
         raise UserError("backend: 'cupy' is installed but finds no usable GPU: no driver, or one "
                         "too old for its CUDA; '.[cuda12]' and '.[cuda13]' are the extras")

@@ -100,7 +100,8 @@ def test_cupy_that_is_not_installed_is_a_users_error(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "cupy", None)  # import_module then raises ImportError
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(UserError, match=r"not installed \(pip install -e '\.\[cuda12\]'"):
+    with pytest.raises(UserError, match=r"not installed \(pip install -e '\.\[cuda12\]' .*"
+                       r"CUDA 13: pip install -e '\.\[cuda13\]'"):
         backend.use("cupy")
     assert backend.module() is np
 

@@ -32,7 +32,6 @@ from grads.stepper.tracing.derivations import Run
 from nmt.files import write_text
 from nmt.pages.page import LIMIT, page_of, save_page, size_of
 
-VERSION = 1
 PICTURE = ".svg"
 WEIGHTS = re.compile(r"(?:a|alpha)\[(\d+)\]")  # a_t, by their names in the derivations
 DEPTH = 2  # calls around a decoder's loop
@@ -129,7 +128,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
     verified = verifications_json(run, table, steps, verifications)
     inside = inside_json(table, steps)
     return {
-        "version": VERSION, "name": titled(run.derivation.name), "title": run.title,
+        "name": titled(run.derivation.name), "title": run.title,
         "settings": example.described(), "command": example.command(),
         "verdict": example.verdict, "notes": [*filter(None, [shown.note]), *example.said],
         "sources": steps.sources, "steps": steps.entries, "typeset": steps.typeset,

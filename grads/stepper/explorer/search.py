@@ -23,7 +23,6 @@ NAME, PAGE = "search", "search.html"
 OWN = "attention"  # of the package's models, the one that is searched
 OWN_BEAM = 3
 OWN_SENTENCE = "vor 2 Minuten, Samstag und vor 5 Sekunden"  # beam search is right, greedy not
-VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def build_search(settings: SearchSettings) -> dict[str, Any]:
     searches = searches_of(system, words, options)
     model_notes = [package.note(OWN)] if settings.model is None else []
     return {
-        **searches, "version": VERSION, "title": "Beam search, stepped",
+        **searches, "title": "Beam search, stepped",
         "settings": {"model": [shown(directory) for directory in settings.directories],
                      **searches["settings"]},
         "command": settings.command(), "notes": [*model_notes, *searches["notes"]],

@@ -56,9 +56,8 @@ class Steps:
         ids = list(dict.fromkeys(tensor for _, tensor in reads))
         return {
             "pass": name, "source": self.source(name, step), "line": step.line,
-            "end_line": step.end_line, "depth": step.depth,
-            "loops": [list(loop) for loop in step.loops], "text": step.text,
-            "comment": step.comment, "equations": list(step.equations), "formula": formula,
+            "end_line": step.end_line, "loops": [list(loop) for loop in step.loops],
+            "text": step.text, "comment": step.comment, "formula": formula,
             **({"bookkeeping": True} if is_bookkeeping else {}),
             "cited": cited(f"{step.comment} {note}"),
             "targets": [self.table.ids[name, (step.number, i)] for i in range(len(step.targets))],

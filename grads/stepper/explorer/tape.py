@@ -161,7 +161,7 @@ class Taped(np.ndarray[Any, Any]):
             return array[(*indices[:k], row, *indices[k + 1 :])]
 
         flat, first = self.flat_indices(), at(0, self.flat_indices())
-        stride = int(np.ravel(at(1, flat) - first)[0]) if len(at_axis(flat, k)) > 1 else 0
+        stride = int(np.ravel(at(1, flat) - first)[0]) if flat.shape[k] > 1 else 0
         value = at(int(bare(word)), bare(self))
         return self.tape.moved(self.node, first, value, [[word.node, stride]])
 
@@ -216,11 +216,6 @@ def bare(value: Any) -> Any:
 def tape_of(values: Sequence[Any]) -> Tape:
     """The tape of the first array that has one."""
     return next(value.tape for value in values if isinstance(value, Taped))
-
-
-def at_axis(array: np.ndarray, axis: int) -> np.ndarray:
-    """An array with the given axis moved to the front."""
-    return np.moveaxis(array, axis, 0)
 
 
 def reduced(name: str, tape: Tape, array: Any, value: Any, options: dict[str, Any]) -> Taped:

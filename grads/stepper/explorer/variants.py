@@ -49,7 +49,6 @@ def variants_json(
         if origins:
             variants.append({
                 **described(mistake, right),
-                "first_wrong": steps.numbers[BACKWARD, origins[0][0]],
                 "wrong": [table.ids[BACKWARD, origin] for origin in origins],
                 "values": {table.ids[BACKWARD, origin]: flat(wrong.target(origin).value, DIGITS)
                            for origin in origins if needs_value(table, wrong, origin)},

@@ -302,7 +302,8 @@ def test_break_it_changes_values(opened: Any, page_for: Any) -> None:
     data, _ = page_for("lstm")
     variant = next(candidate for candidate in data["variants"]
                    if candidate["id"].startswith("sign"))
-    first = variant["first_wrong"]
+    first = next(number for number, step in enumerate(data["steps"])
+                 if variant["wrong"][0] in step["targets"])
     window = opened("lstm", f"#step={first + 1}")
     right = window.written()
     assert not window.page.query_selector(".tensor.wrong")

@@ -24,6 +24,7 @@ from grads.stepper.explorer.expand import expansions
 from grads.stepper.explorer.formulas import formulas, key
 from grads.stepper.explorer.page import DERIVATION, VANISHING
 from grads.stepper.tracing.derivations import DERIVATIONS, MODULES
+from grads.stepper.tracing.source import equations
 from nmt.pages import page as page_module
 from nmt.pages.page import (
     LIMIT,
@@ -96,7 +97,7 @@ def test_white_space_does_not_matter_but_the_line_does() -> None:
 
 def test_most_lines_with_an_equation_number_have_an_equation(page_for: Any) -> None:
     for name in ("lstm", "attention"):
-        lines = {step["text"] for step in page_for(name)[0]["steps"] if step["equations"]}
+        lines = {step["text"] for step in page_for(name)[0]["steps"] if equations(step["comment"])}
         assert {line for line in lines if key(line) is None} == set()
 
 

@@ -47,48 +47,52 @@ def flow_json() -> dict[str, Any]:
 
 def rnn_norms(radius: float, rng: np.random.Generator) -> list[float]:
     """|dh_{t-k}| for k = 0 .. LAGS of the recurrent unit (2.3), line 8 of Algorithm 1."""
-    T = np.hstack([inputs_weights(1, rng), radius * orthogonal(rng)])
-    return norms_through(lambda x, h: rnn(x, h, T), lambda dh, x, h: rnn_grad(dh, x, h, T)[0], rng)
+    T = recurrent(1, radius, rng)
+    return norms_through(lambda x, h: (rnn(x, h, T),), lambda dh, x, h: rnn_grad(dh, x, h, T)[:1],
+                         rng)
 
 
 def norms_through(
-    forward: Callable[..., np.ndarray], backward: Callable[..., np.ndarray],
-    rng: np.random.Generator,
+    forward: Callable[..., tuple[np.ndarray, ...]], backward: Callable[..., tuple[np.ndarray, ...]],
+    rng: np.random.Generator, states: int = 1,
 ) -> list[float]:
-    """|dh_{t-k}| of a unit whose state is h alone: h_t of x_t, h_{t-1}, and dh_{t-1} of dh_t."""
-    x, h = words(rng), [np.zeros((H, 1))]
+    """|dh_{t-k}| of a unit with the state h, or h and c.
+
+    Arguments: forward, the states at t from x_t and those at t-1; backward, the gradients of the
+    states at t-1 from those at t, x_t and the states at t-1.
+    """
+    x, nothing = words(rng), np.zeros((H, 1))
+    state = [(nothing,) * states]
     for x_t in x:
-        h.append(forward(x_t, h[-1]))
-    dh = direction(rng)
-    norms = [size(dh)]
+        state.append(forward(x_t, *state[-1]))
+    gradients = (direction(rng), *(nothing,) * (states - 1))
+    norms = [size(gradients[0])]
     for t in range(len(x), 0, -1):
-        dh = backward(dh, x[t - 1], h[t - 1])
-        norms.append(size(dh))
+        gradients = backward(*gradients, x[t - 1], *state[t - 1])
+        norms.append(size(gradients[0]))
     return norms
 
 
 def adding_norms(radius: float, rng: np.random.Generator) -> list[float]:
     """The same of the memory that only adds (2.31, 2.32): h_t is c_t, so both paths count."""
-    T = np.hstack([inputs_weights(1, rng), radius * orthogonal(rng)])
+    T = recurrent(1, radius, rng)
 
-    def backward(dh: np.ndarray, x: np.ndarray, h: np.ndarray) -> np.ndarray:
+    def backward(dh: np.ndarray, x: np.ndarray, h: np.ndarray) -> tuple[np.ndarray]:
         by_state, by_memory, *_ = adding_memory_grad(dh, np.zeros_like(dh), h, x, T)
-        return by_state + by_memory
+        return (by_state + by_memory,)
 
-    return norms_through(lambda x, h: adding_memory(h, h, x, T)[0], backward, rng)
+    return norms_through(lambda x, h: adding_memory(h, h, x, T)[:1], backward, rng)
 
 
 def gated_norms(radius: float, rng: np.random.Generator, forget_bias: float) -> list[float]:
     """The same of the memory with constant gates (2.33, 2.34)."""
-    T = np.hstack([inputs_weights(1, rng), radius * orthogonal(rng)])
+    T = recurrent(1, radius, rng)
     return memory_norms(gated_memory, gated_memory_grad, T, forget_bias, rng)
 
 
 def lstm_norms(radius: float, rng: np.random.Generator, forget_bias: float) -> list[float]:
     """The same of the LSTM (2.36, 2.37), Algorithm 2."""
-    T = np.hstack([inputs_weights(4, rng),
-                   np.vstack([radius * orthogonal(rng) for _ in range(4)])])
-    return memory_norms(lstm, lstm_grad, T, forget_bias, rng)
+    return memory_norms(lstm, lstm_grad, recurrent(4, radius, rng), forget_bias, rng)
 
 
 def memory_norms(
@@ -98,16 +102,8 @@ def memory_norms(
     """The same of a unit with h and c, whose only bias is that of its forget gate."""
     b = np.zeros((4 * H, 1))
     b[H : 2 * H] = forget_bias
-    x, h, c = words(rng), [np.zeros((H, 1))], [np.zeros((H, 1))]
-    for x_t in x:
-        h_t, c_t = forward(h[-1], c[-1], x_t, T, b)
-        h, c = [*h, h_t], [*c, c_t]
-    dh, dc = direction(rng), np.zeros((H, 1))
-    norms = [size(dh)]
-    for t in range(len(x), 0, -1):
-        dh, dc, *_ = backward(dh, dc, h[t - 1], c[t - 1], x[t - 1], T, b)
-        norms.append(size(dh))
-    return norms
+    return norms_through(lambda x, h, c: forward(h, c, x, T, b),
+                         lambda dh, dc, x, h, c: backward(dh, dc, h, c, x, T, b)[:2], rng, 2)
 
 
 def gru_norms(radius: float, rng: np.random.Generator) -> list[float]:
@@ -115,8 +111,8 @@ def gru_norms(radius: float, rng: np.random.Generator) -> list[float]:
     W, W_z, W_r = np.split(inputs_weights(3, rng), 3)
     U, U_z, U_r = (radius * orthogonal(rng) for _ in range(3))
     unit = Unit(W, W_z, W_r, U, U_z, U_r, *np.zeros((3, H, 1)))
-    return norms_through(lambda x, h: gru(x, h, unit),
-                         lambda dh, x, h: gru_grad(dh, x, h, unit)[1], rng)
+    return norms_through(lambda x, h: (gru(x, h, unit),),
+                         lambda dh, x, h: gru_grad(dh, x, h, unit)[1:2], rng)
 
 
 UNITS: tuple[tuple[str, Callable[..., list[float]], tuple[float | None, ...]], ...] = (
@@ -128,6 +124,12 @@ UNITS: tuple[tuple[str, Callable[..., list[float]], tuple[float | None, ...]], .
 def orthogonal(rng: np.random.Generator) -> np.ndarray:
     """A random orthogonal matrix (H, H): all its eigenvalues lie on the unit circle."""
     return np.asarray(np.linalg.qr(rng.normal(size=(H, H)))[0])
+
+
+def recurrent(gates: int, radius: float, rng: np.random.Generator) -> np.ndarray:
+    """T (gates H, 2 H): weights of the inputs beside recurrent ones of this spectral radius."""
+    return np.hstack([inputs_weights(gates, rng),
+                      np.vstack([radius * orthogonal(rng) for _ in range(gates)])])
 
 
 def inputs_weights(gates: int, rng: np.random.Generator) -> np.ndarray:

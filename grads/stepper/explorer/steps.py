@@ -36,7 +36,7 @@ class Steps:
         self.entries: list[dict[str, Any]] = []
         self.sources: list[dict[str, Any]] = []
         self.typeset: dict[str, dict[str, str]] = {}  # a user's own lines, as `formulas()` has ours
-        self.operands = Operands(run, table) if run.derivation.own else None
+        self.operands = Operands(run, table)
         self.partners = Partners(run, table, verifications)
         for name, trace in table.traces.items():
             for step in trace.steps:
@@ -71,7 +71,7 @@ class Steps:
 
     def expansions(self, name: str, step: Step) -> list[Tree | None]:
         """The tree of each target."""
-        if self.operands is not None:
+        if self.run.derivation.own:
             return self.operands.trees(name, step)
         return expansions(step.text, self.single_reads(name, step), len(step.targets))
 
@@ -105,17 +105,8 @@ class Steps:
             if len(read.origins) == 1:
                 tensors[written] = self.table.find(name, read.origins[0])
             tensors |= {index: self.table.find(name, origin) for index in indices
-                      if (origin := self.latest(name, step, index)) is not None}
+                      if (origin := self.operands.latest(name, step, index)) is not None}
         return tensors
-
-    def latest(self, name: str, step: Step, variable: str) -> Origin | None:
-        """Where a number that a step used as an index was assigned; None for a loop's index."""
-        for before in reversed(self.table.traces[name].steps[: step.number]):
-            if before.frame == step.frame:
-                for i, target in enumerate(before.targets):
-                    if target.name == variable and target.shape == ():
-                        return before.number, i
-        return None
 
     def partner(self, step: Step) -> int | None:
         """The number of the forward step that a backward step differentiates."""

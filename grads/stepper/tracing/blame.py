@@ -17,7 +17,6 @@ from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import held, readings_after
 from grads.stepper.tracing.guesses import Candidate, Guesses
 from grads.stepper.tracing.mending import Mending
-from grads.stepper.tracing.numerical import Derivative
 from grads.stepper.tracing.pairing import Partner, root_of
 from grads.stepper.tracing.verify import bumps_of
 
@@ -52,7 +51,6 @@ class Blame:
         self.backward, self.floor = pair.backward, pair.floor
         self.guesses = Guesses(pair.pairs, pair.run.parts)
         self.left, self.probes = GUESSED, PROBES
-        self.known: dict[Any, Derivative] = {}
         self.made: Made = {}
         self.mending = Mending(pair)
 
@@ -232,19 +230,16 @@ class Blame:
         """The numbers of a guess; None if it has too many entries, or if the budget is spent."""
         target = self.backward.target(origin)
         value = np.asarray(target.value, float)
-        key = (candidate.trace is self.pair.forward, candidate.partner.step,
-               candidate.partner.places)
-        if key not in self.known:
+        bump = bumps_of(candidate.partner, candidate.partner.shape, candidate.partner.shape,
+                        np.arange(value.size))
+        if self.pair.key(candidate.trace, bump) not in self.pair.known:
             cost = NAMED if candidate.named else value.size
             if target.sliced or (self.pair.most is not None and value.size > self.pair.most) or (
                     self.left < cost):
                 return None
             self.left -= cost
-            bump = bumps_of(candidate.partner, candidate.partner.shape, candidate.partner.shape,
-                            np.arange(value.size))
-            self.known[key] = self.pair.derivative(candidate.trace, bump)
-        where = np.arange(value.size)
-        return Numbers(where, self.known[key], *self.pair.verdict(self.known[key], value, where))
+        where, derivative = np.arange(value.size), self.pair.derivative(candidate.trace, bump)
+        return Numbers(where, derivative, *self.pair.verdict(derivative, value, where))
 
 
 def same_variable(trace: Trace, first: Origin, second: Origin) -> bool:

@@ -50,6 +50,7 @@ class Compared:
         self.precision = precision_of(run.forward, run.backward)
         sizes = [np.abs(gradient.value).max(initial=0.0) for gradient in self.returned]
         self.floor = ROUNDING * float(max(sizes, default=0.0)) or 1e-300
+        self.known: dict[Any, Derivative] = {}
         self.results = [self.numbers(gradient.partner, gradient.value, gradient.value.shape)
                         for gradient in self.returned]
 
@@ -63,11 +64,17 @@ class Compared:
         return Numbers(where, derivative, status, error)
 
     def derivative(self, forward: Trace, bump: Bumps) -> Derivative:
-        """The derivative of the loss for entries of a forward variable, computed with a trace of
-        the forward."""
-        runs = self.run.runs(forward)
-        assert isinstance(runs, OwnRuns)
-        return runs.derivative(bump, entries_of(forward, bump), self.precision)
+        """The derivative of the loss for entries of a forward variable, computed once, with a trace
+        of the forward."""
+        if (key := self.key(forward, bump)) not in self.known:
+            runs = self.run.runs(forward)
+            assert isinstance(runs, OwnRuns)
+            self.known[key] = runs.derivative(bump, entries_of(forward, bump), self.precision)
+        return self.known[key]
+
+    def key(self, forward: Trace, bump: Bumps) -> tuple[Any, ...]:
+        """The key of a derivative in `known`."""
+        return forward is self.forward, bump.places, bump.entries.tobytes()
 
     def verdict(self, derivative: Derivative, value: Any, where: np.ndarray) -> tuple[str, float]:
         """The status and the error of a gradient with this value, given the derivative of some

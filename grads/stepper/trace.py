@@ -19,7 +19,6 @@ import numpy as np
 
 from grads.stepper.tracing.program import Edits, Program
 from grads.stepper.tracing.record import (
-    STEPS,
     Call,
     Loops,
     Origin,
@@ -79,33 +78,30 @@ class Trace:
 
 def trace(
     function: Callable[..., Any], *arguments: Any, follow: Iterable[Any] = (),
-    edits: Edits | None = None, keep: int = KEEP, max_steps: int = STEPS, parts: bool = False,
-    held: float = math.inf, returns: bool = False, **named: Any,
+    edits: Edits | None = None, keep: int = KEEP, parts: bool = False, held: float = math.inf,
+    returns: bool = False, **named: Any,
 ) -> Trace:
     """Run a function and record each of its assignments, and those of the functions it calls.
 
     Arguments: function, written in Python with def, and its arguments; follow, modules and
     functions whose calls are recorded too, while all others run unrecorded; edits, replacements in
     the source by function name: {"predict_grad": [("p - one_hot", "one_hot - p")]}; keep, how many
-    numbers of an array are kept; max_steps, the number of assignments and loop iterations after
-    which the run is stopped; parts, whether the parts of expressions are recorded like assignments
-    (`grads.stepper.tracing.parts`); held, the size of arrays above which they are not kept alive,
-    to save memory (arguments always are); returns, whether an expression that the function returns
-    is recorded like an assignment to `return`. Returns the trace. Its result is bit for bit that of
-    the function run without tracing. Raises `UserError` for a function without source, for an edit
-    that does not fit, and for a run that does not end.
+    numbers of an array are kept; parts, whether the parts of expressions are recorded like
+    assignments (`grads.stepper.tracing.parts`); held, the size of arrays above which they are not
+    kept alive, to save memory (arguments always are); returns, whether an expression that the
+    function returns is recorded like an assignment to `return`. Returns the trace. Its result is
+    bit for bit that of the function run without tracing. Raises `UserError` for a function without
+    source, for an edit that does not fit, and for a run that does not end.
     """
     program = Program(function, follow, parts, returns)
-    return record(program.edited(edits) if edits else program, arguments, named, keep, held,
-                  max_steps)
+    return record(program.edited(edits) if edits else program, arguments, named, keep, held)
 
 
 def record(program: Program, arguments: Sequence[Any], named: dict[str, Any], keep: int = KEEP,
-           held: float = math.inf, max_steps: int = STEPS,
-           noted: Collection[str] | None = None) -> Trace:
+           held: float = math.inf, noted: Collection[str] | None = None) -> Trace:
     """Record one run of a rewritten function. The arguments are those of `trace`, and `noted` of
     `Recorder`."""
-    recorder = Recorder(program, keep, max_steps, held, (arguments, named), noted)
+    recorder = Recorder(program, keep, held, (arguments, named), noted)
     result = program.run(recorder, *arguments, **named)
     return Trace(recorder.steps, recorder.calls, result, program, recorder.readings,
                  recorder.memory, recorder.alive, recorder.references)

@@ -192,18 +192,17 @@ class Recorder:
     """Records the steps of one run of a program.
 
     Arguments: program, the rewritten function; limit, how many numbers of an array are kept;
-    max_steps, the number of steps after which the run is stopped; held, the size up to which arrays
-    are kept alive; arguments of the run, whose arrays stay alive in any case; noted, the names of
-    the functions whose readings are recorded (None: all). With names, nothing is recorded about
+    held, the size up to which arrays are kept alive; arguments of the run, whose arrays stay alive
+    in any case; noted, the names of the functions whose readings are recorded (None: all). With
+    names, nothing is recorded about
     the memory of arrays, and the trace cannot be replayed.
     """
 
     def __init__(
-        self, program: Program, limit: int, max_steps: int = STEPS, held: float = math.inf,
-        arguments: Any = (), noted: Collection[str] | None = None,
+        self, program: Program, limit: int, held: float = math.inf, arguments: Any = (),
+        noted: Collection[str] | None = None,
     ) -> None:
-        self.program, self.limit, self.max_steps, self.held = program, limit, max_steps, held
-        self.noted = noted
+        self.program, self.limit, self.held, self.noted = program, limit, held, noted
         self.steps: list[Step] = []
         self.calls: list[Call] = []
         self.readings: list[Reading] = []
@@ -225,11 +224,11 @@ class Recorder:
     def count(self) -> None:
         """Count a step or an iteration. Raises `UserError` when there are too many."""
         self.counted += 1
-        if self.counted > self.max_steps:
+        if self.counted > STEPS:
             frame = self.current
             raise UserError(
                 f"{frame.function if frame else 'the function'} has not ended after "
-                f"{self.max_steps} assignments and loop iterations (max_steps): "
+                f"{STEPS} assignments and loop iterations: "
                 "does a loop never end?")
 
     # --- steps

@@ -10,6 +10,7 @@ import pytest
 
 from backend.errors import UserError
 from grads.stepper.trace import trace
+from grads.stepper.tracing import record
 from grads.stepper.tracing.values import in_words
 
 
@@ -323,9 +324,10 @@ def endless_without_assignments():
 
 @pytest.mark.parametrize("function, arguments", [(endless, (1.0,)),
                                                  (endless_without_assignments, ())])
-def test_a_loop_that_never_ends(function, arguments):
+def test_a_loop_that_never_ends(function, arguments, monkeypatch):
+    monkeypatch.setattr(record, "STEPS", 500)
     with pytest.raises(UserError, match=f"{function.__name__} has not ended after 500"):
-        trace(function, *arguments, max_steps=500)
+        trace(function, *arguments)
 
 
 def test_functions_without_source():

@@ -191,11 +191,10 @@ class Frame:
 class Recorder:
     """Records the steps of one run of a program.
 
-    Arguments: program, the rewritten function; limit, how many numbers of an array are kept;
-    held, the size up to which arrays are kept alive; arguments of the run, whose arrays stay alive
-    in any case; noted, the names of the functions whose readings are recorded (None: all). With
-    names, nothing is recorded about
-    the memory of arrays, and the trace cannot be replayed.
+    Arguments: program, the rewritten function; limit, how many numbers of an array are kept; held,
+    the size up to which arrays are kept alive; arguments of the run, whose arrays stay alive in any
+    case; noted, the names of the functions whose readings are recorded (None: all). With names,
+    nothing is recorded about the memory of arrays, and the trace cannot be replayed.
     """
 
     def __init__(

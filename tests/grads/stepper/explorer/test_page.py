@@ -74,7 +74,7 @@ def test_loads_nothing_and_complains_of_nothing(name: str, opened: Any, page_for
     assert window.complaints == []
 
 
-# Other pages show each of their lines, too: `attention` with random weights in place of trained ones
+# Other pages show each of their lines, too (of `attention` that with trained weights)
 REPEATED = ("attention", "unfed", "gru", "gru-context", "general", "additive")
 
 

@@ -36,12 +36,12 @@ def parameters_of(variant, L=1, feeding=True, seed=6):
     return {name: rng.normal(scale=0.8, size=shape) for name, shape in shapes.items()}
 
 
-def report(variant, parameters, x=X, y=Y):
+def report(variant, parameters, x=X, y=Y, **extent):
     def run(p):
         return attentional_nmt_forward(p, x, y, variant=variant)
 
     gradients, _, _ = attentional_nmt_backward(parameters, x, y, run(parameters)[1])
-    return check_gradients(lambda p: run(p)[0], parameters, gradients), gradients
+    return check_gradients(lambda p: run(p)[0], parameters, gradients, **extent), gradients
 
 
 def distance_to_an_edge(parameters, trace):
@@ -61,7 +61,7 @@ def test_gradients(variant, feeding):
     if variant.window == "local-p":
         _, trace = attentional_nmt_forward(parameters, X, Y, variant=variant)
         assert distance_to_an_edge(parameters, trace) > 1e-3  # inside a piece
-    result, gradients = report(variant, parameters)
+    result, gradients = report(variant, parameters, together=True)
     result.raise_if_wrong()
     assert gradients.keys() == parameters.keys()
     assert all(np.abs(d).max() > 1e-6 for d in gradients.values())
@@ -69,12 +69,12 @@ def test_gradients(variant, feeding):
 
 @pytest.mark.parametrize("variant", [Variant("concat"), Variant("additive", "local-m", 1)])
 def test_two_layers(variant):
-    report(variant, parameters_of(variant, 2))[0].raise_if_wrong()
+    report(variant, parameters_of(variant, 2), together=True)[0].raise_if_wrong()
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant)))
 def test_one_word_and_no_target(variant):
-    result, gradients = report(variant, parameters_of(variant), X[:1], [])
+    result, gradients = report(variant, parameters_of(variant), X[:1], [], together=True)
     result.raise_if_wrong()
     for name in WEIGHTS[variant.score]:
         assert variant.score == "location" or not gradients[PREFIX + name].any()
@@ -91,5 +91,5 @@ def test_local_m_reads_the_time_step():
 def test_a_gradient_of_the_last_step_only_is_caught():
     variant, path = Variant("additive"), "grads.derivations.attention.decode_grad"
     with replaced(path, "dw[name] + dw_t[name]", "dw_t[name]"):
-        result, _ = report(variant, parameters_of(variant))
+        result, _ = report(variant, parameters_of(variant), diagnosis=0)
     assert {row.name for row in result.wrong} == {PREFIX + name for name in ("W_a", "U_a", "v_a")}

@@ -37,12 +37,12 @@ def run(parameters, case=USUAL, **options):
     return J, hybrid.hybrid_backward(parameters, *case, trace), trace
 
 
-def report(path="separate", case=USUAL, sizes=SIZES):
+def report(path="separate", case=USUAL, sizes=SIZES, **extent):
     parameters = parameters_of(path, sizes)
     options = {"alpha": 0.7, "variant": sizes.variant}
     _, gradients, _ = run(parameters, case, **options)
     return check_gradients(lambda p: hybrid.hybrid_forward(p, *case, **options)[0], parameters,
-                           gradients), gradients
+                           gradients, **extent), gradients
 
 
 # --- gradients ----------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def report(path="separate", case=USUAL, sizes=SIZES):
 @pytest.mark.parametrize("path", PATHS)
 def test_gradients(path, name):
     x, _, rare, spellings = CASES[name]
-    result, gradients = report(path, CASES[name])
+    result, gradients = report(path, CASES[name], together=True)
     result.raise_if_wrong()
     still = {name for name, gradient in gradients.items() if not gradient.any()}
     unused = {parameter for side, words in (("source", rare), ("target", spellings)) if not words
@@ -68,7 +68,7 @@ def test_gradients(path, name):
 ], ids=str)
 @pytest.mark.parametrize("path", PATHS)
 def test_other_sizes(path, sizes):
-    result, gradients = report(path, sizes=sizes)
+    result, gradients = report(path, sizes=sizes, together=True)
     result.raise_if_wrong()
     assert all(np.abs(gradient).max() > 1e-8 for gradient in gradients.values())
 

@@ -33,7 +33,7 @@ def test_gradients(tasks):
     parameters, x, y = example()
     gradients = run(parameters, x, y, tasks=tasks)[1]
     report = check_gradients(lambda p: multitask.mixed_forward(p, x, y, tasks=tasks)[0],
-                             parameters, gradients, vanish=True)
+                             parameters, gradients, together=True)
     assert report.ok, str(report)
 
 

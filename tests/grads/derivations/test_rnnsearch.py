@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grads.check import SAMPLE, check_gradients, check_pair
+from grads.check import check_gradients, check_pair
 from grads.derivations import deep_output, rnnsearch
 from grads.derivations.gru import ContextUnit, Unit
 from grads.verification.mutation.injection import replaced
@@ -13,6 +13,7 @@ from grads.verification.mutation.injection import replaced
 V_S, V_T, E, H, A, M = 5, 6, 3, 2, 4, 3
 X, Y = [2, 4, 2], [3, 2, 3]  # words are read twice
 PAIRS = [(X, Y), (X, []), (X[:1], Y), (X[:1], [])]
+ALL_AT_ONCE, BY_NAME = {"together": True}, {"diagnosis": 0}  # a check's extent; the second is slow
 
 
 def shapes_of(biases):
@@ -35,13 +36,13 @@ def parameters_of(biases=True, seed=4):
     return {name: rng.normal(scale=0.7, size=shape) for name, shape in shapes_of(biases).items()}
 
 
-def report(x=X, y=Y, biases=True, diagnosis=SAMPLE, **options):
+def report(x=X, y=Y, biases=True, extent=ALL_AT_ONCE, **options):
     parameters = parameters_of(biases)
     _, trace = rnnsearch.forward(parameters, x, y, **options)
     gradients = rnnsearch.backward(parameters, x, y, trace)
     return check_gradients(
         lambda p: rnnsearch.forward(p, x, y, **options)[0], parameters, gradients,
-        diagnosis=diagnosis), gradients
+        **extent), gradients
 
 
 # --- gradients ----------------------------------------------------------------------------------
@@ -75,7 +76,7 @@ def test_a_score_that_reads_the_last_word_too():
     _, trace = rnnsearch.forward(parameters, X, Y, query="state-word")
     gradients = rnnsearch.backward(parameters, X, Y, trace)
     check_gradients(lambda p: rnnsearch.forward(p, X, Y, query="state-word")[0], parameters,
-                    gradients).raise_if_wrong()
+                    gradients, **ALL_AT_ONCE).raise_if_wrong()
     assert (np.abs(gradients["attention.W_a"]).max(axis=0) > 1e-5).all()  # each of s and of y
     wordless = parameters | {"attention.W_a": parameters["attention.W_a"][:, :H]}
     without = parameters | {"attention.W_a": parameters["attention.W_a"] * ([1] * H + [0] * E)}
@@ -99,7 +100,7 @@ def test_a_score_that_reads_the_last_word_too():
 ])
 def test_a_dropped_term_is_caught(function, old, new, right):
     with replaced(f"grads.derivations.rnnsearch.{function}", old, new):
-        result, _ = report(diagnosis=0)
+        result, _ = report(extent=BY_NAME)
     assert {row.name for row in result.rows} - {row.name for row in result.wrong} == right
 
 

@@ -16,6 +16,7 @@ X, Y = [2, 4, 2], [3, 2, 3]
 FORWARD = {"plain": nmt.forward, "attention": attention.attentional_nmt_forward}
 BACKWARD = {"plain": nmt.backward, "attention": attention.attentional_nmt_backward}
 TESTED = [(x, y, L) for x, y in [(X, Y), (X[:1], [])] for L in (1, 2)]  # S = 3, T = 4; S = T = 1
+ALL_AT_ONCE, BY_NAME = {"together": True}, {"diagnosis": 0}  # a check's extent; the second is slow
 
 
 def parameters_of(L, biases=True, attentional=False, score="general", input_feeding=True):
@@ -48,7 +49,7 @@ def split(values, L):
     return {k: v for k, v in values.items() if "_0." not in k}, h_0, c_0
 
 
-def report(model, x, y, L, parameters, **options):
+def report(model, x, y, L, parameters, extent=ALL_AT_ONCE, **options):
     def run(values):
         weights, h_0, c_0 = split(values, L)
         return FORWARD[model](weights, x, y, h_0=h_0, c_0=c_0, **options)
@@ -57,7 +58,8 @@ def report(model, x, y, L, parameters, **options):
     _, trace = run(values)
     gradients, dh_0, dc_0 = BACKWARD[model](parameters, x, y, trace)
     states = {f"h_0.{l}": d for l, d in dh_0.items()} | {f"c_0.{l}": d for l, d in dc_0.items()}
-    return check_gradients(lambda v: run(v)[0], values, gradients | states), gradients | states
+    gradients = gradients | states
+    return check_gradients(lambda v: run(v)[0], values, gradients, **extent), gradients
 
 
 @pytest.mark.parametrize("x, y, L", TESTED)
@@ -98,7 +100,7 @@ def test_backward_is_analytic(model):
 def test_dropped_dx_is_caught():
     """Erratum 2: without dx_t (2.47) lower layers and embeddings get no gradient."""
     with replaced("grads.derivations.units.deep_step_grad", "dh[l - 1] + dx", "dh[l - 1] + 0 * dx"):
-        result, _ = report("plain", X, Y, 2, parameters_of(2, False))
+        result, _ = report("plain", X, Y, 2, parameters_of(2, False), BY_NAME)
     wrong = {row.name for row in result.wrong}
     assert {"encoder.W_e", "decoder.W_e", "encoder.0.W", "decoder.0.W"} <= wrong
     assert {"decoder.1.W", "output.W_hy"}.isdisjoint(wrong)
@@ -113,7 +115,7 @@ def test_dropped_input_feeding_gradient_is_caught(monkeypatch):
         return dh, dc, np.vstack([dx[:E], np.zeros_like(dx[E:])]), dT, db
 
     monkeypatch.setattr(attention, "deep_step_grad", cut)
-    result, _ = report("attention", X, Y, 1, parameters_of(1, True, True))
+    result, _ = report("attention", X, Y, 1, parameters_of(1, True, True), BY_NAME)
     assert {"attention.W_c", "attention.W_a", "decoder.0.W"} <= {row.name for row in result.wrong}
 
 

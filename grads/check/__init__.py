@@ -32,7 +32,14 @@ from grads.check.directions import along_directions, lines_together
 from grads.check.evaluate import NotAnalytic
 from grads.check.jacobians import jacobian as jacobian
 from grads.check.precision import disputed, observe_noise, unseen
-from grads.check.prepare import Upstream, padding_findings, prepared, wanted_names
+from grads.check.prepare import (
+    NoGradient,
+    Upstream,
+    padding_findings,
+    prepared,
+    wanted_names,
+    without,
+)
 from grads.check.report import Report
 from grads.check.result import Finding, Row
 from grads.check.state import State, findings_elsewhere, special
@@ -135,7 +142,15 @@ def check_case(
     rows: list[Row] = []
     check = None
     try:
-        check = prepared(case, upstream, alone, watch, rng, findings)
+        try:
+            check = prepared(case, upstream, alone, watch, rng, findings)
+        except NoGradient as error:
+            case, unchecked = without(case, error.names), [*set(error.names) & set(wanted)]
+            wanted = [name for name in wanted if name not in error.names]
+            check = prepared(case, upstream, alone, watch, rng, findings)
+            findings += [Finding("unchecked", name, "it has no gradient; if that is meant, check "
+                                 f"names={wanted}, or give it as a default argument")
+                         for name in unchecked]
         if check is None:
             return Report([], findings, title, seconds=watch.seconds)
         check.rtol = how.rtol

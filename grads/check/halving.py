@@ -23,6 +23,7 @@ from grads.check.kinks import find_kink, find_kink_along
 from grads.check.precision import rounding_of_inputs
 from grads.check.result import BAD, Row
 
+SLIGHT = 5  # if wrong entries agree to 5 digits, the function may be an iteration
 HALVINGS = 32  # most parts of a line that are halved to locate wrong entries
 LOCATED = 8  # most wrong entries that are located
 PIECES = 512  # most pieces of a line
@@ -181,13 +182,17 @@ def decided(
     if find_kink_along(check.evaluate, weights, line.direction) is None:
         results = [compare_line(check, choice, line, method) for method in methods]
         words = {result.words[0] for result in results}
+        errors = [result.relative[0] for result in results if result.words[0] == "wrong"]
+        with np.errstate(all="ignore"):
+            digits = int(min(-np.log10(max(errors)), 15)) if errors and max(errors) > 0 else 0
+        agreed = (slightly_wrong(digits),) * (SLIGHT <= digits)
         if words == {"wrong"}:
-            return "wrong", ()
+            return "wrong", agreed
         if methods[0] == "complex" and all(other.words[0] != "wrong" for other in results[1:]):
             change = rounding_of_inputs(check, choice, [line])
             if abs(results[0].analytic - results[0].numeric) <= SAFETY * change:
                 return "ok", ()
-        return ("disagree", (_apart(methods),)) if "right" in words else ("wrong", ())
+        return ("disagree", (_apart(methods), *agreed)) if "right" in words else ("wrong", agreed)
     doubtful = [result for method in methods
                 if (result := cleared(check, choice, line, method)).word == "wrong"]
     probe = Probe(check.case, check.evaluate, "ridders")
@@ -199,6 +204,12 @@ def decided(
         return "wrong", ()
     return "disagree", (_apart(methods) if alone else "a random direction crosses kinks that "
                         "cannot be told apart: nothing is decided there; check at other values",)
+
+
+def slightly_wrong(digits: int) -> str:
+    """The hint on a gradient that agrees to most digits."""
+    return (f"agrees to {digits} digits: a rounded constant, an epsilon, or an iteration to a "
+            f"tolerance? rtol=1e-{digits - 1}")
 
 
 def _apart(methods: Sequence[str]) -> str:

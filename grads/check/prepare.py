@@ -8,6 +8,7 @@ does not survive another run, before anything is differentiated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,34 @@ def gradients_of(
 
 
 def _written_out(case: Case, gradients: Mapping[str, Any]) -> Arrays:
+    missing = [name for name in case.inputs if gradients.get(name) is None]
+    if not case.fixed and 0 < len(missing) < len(case.inputs) and (
+            gradients.keys() <= case.inputs.keys()):
+        raise NoGradient(missing)
     return {name: dense(d, name, case.inputs) for name, d in gradients.items()}
+
+
+class NoGradient(ValueError):
+    """The backward returns gradients of some inputs only. Attributes: names of the others."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(f"gradients: expected one of {', '.join(names)}, got None")
+        self.names = names
+
+
+def without(case: Case, names: Sequence[str]) -> Case:
+    """The case of the other inputs: these are held constant."""
+    held = {name: case.inputs[name] for name in names}
+    inputs = {name: x for name, x in case.inputs.items() if name not in held}
+
+    def every(a: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: a[name] if name in a else held[name].copy() for name in case.inputs}
+
+    def vjp(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
+        gradients = case.vjp(d, every(cache) if case.cacheless else cache)
+        return {name: gradient for name, gradient in gradients.items() if name not in held}
+
+    return replace(case, inputs=inputs, forward=lambda a: case.forward(every(a)), vjp=vjp)
 
 
 def _copies(arrays: Arrays, dtype: Any = None) -> dict[str, np.ndarray]:
@@ -217,11 +245,13 @@ def _nonlinear(
                 "where a value belongs?")
     if alike(-half, gradient):
         return "it loses the sign of the upstream gradient"
-    if alike(zero, 0.0) and alike(tiny, tinier) and not alike(tiny, 0.0):
+    if alike(zero, 0.0) and alike(tiny, tinier) and not alike(tiny, 0.0) and not (
+            alike(larger, gradient)):
         return (f"the backward {_clipping(FURTHER[2] * larger)}; a gradient is linear in the "
                 "upstream gradient")
     if alike(large, larger) and not alike(large, 0.0):
-        return "the backward drops small upstream gradients, or small gradients"
+        return ("the backward drops small upstream gradients, or small gradients, or iterates to "
+                "an absolute tolerance")
     return "it is not linear in the upstream gradient, as any gradient is"
 
 

@@ -19,6 +19,7 @@ VERDICTS = {
     "undecided": "UNDECIDED",  # fewer than three digits can be had
     "unfinished": "NOT FINISHED",  # the time was up
 }
+UNDECIDED = ("nothing", "unchecked")  # kinds of findings that are no mistakes
 BAD = ("wrong", "disagree", "undecided")
 SAID = {"ok": "ok", "wrong": "WRONG", "undecided": "UNDECIDED",
         "unfinished": "NOT FINISHED"}  # of a report
@@ -106,7 +107,7 @@ class Result:
     def verdict(self) -> str:
         """"ok", "wrong", "undecided" (two methods disagree, or are too uncertain) or "unfinished"
         (the time was up, and nothing wrong was found until then)."""
-        bad = [finding for finding in self.findings if finding.kind != "nothing"]
+        bad = [finding for finding in self.findings if finding.kind not in UNDECIDED]
         if bad or any(row.status == "wrong" for row in self.rows):
             return "wrong"
         if self.stopped:

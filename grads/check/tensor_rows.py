@@ -20,7 +20,7 @@ from grads.check.diagnosis.places import place
 from grads.check.differentiate import Numeric
 from grads.check.directions import NOTHING
 from grads.check.evaluate import entry_line
-from grads.check.halving import Cleared, decided
+from grads.check.halving import SLIGHT, Cleared, decided, slightly_wrong
 from grads.check.kinked_entries import Estimates, kinks_of
 from grads.check.other_inputs import rounding_alone
 from grads.check.precision import rounding_of_inputs
@@ -29,7 +29,6 @@ from grads.check.watch import UNSURE, TimeUp, uncovered
 
 CONFIRMED = 4  # wrong entries of a tensor that a second method confirms
 UNSURE_SHARE = 4  # if one entry in 4 has fewer than three digits, the tensor is undecided
-SLIGHT = 5  # if wrong entries agree to 5 digits, the function may be an iteration
 SPREAD = 100  # ratio of the errors of entries that converge at different rates
 ITERATED = 1e-6  # relative difference of two methods up to which both confirm a gradient
 ROUNDED = ("fewer than three digits can be had here: the gradient's own rounding is that large (a "
@@ -84,6 +83,12 @@ def _compared_row(
     worst = next((k for k in ("wrong", "disagree", "inconclusive") if k in status.values()), "ok")
     unsure = sum(word == "inconclusive" for word in status.values()) - len(set(kinked))
     at = bad[0] if bad else _worst_entry(estimates, compared, status, worst)
+    diagnosis = []
+    if worst == "wrong" and not bad:
+        allowed = np.full(gradient.size, np.nan)
+        allowed[where] = first.limit
+        kinks = [k for k, word in status.items() if word == "inconclusive"]
+        diagnosis = _diagnosis(check, choice, name, examined, allowed, kinks, probe)
     if bad:
         hints = [f"not finite at {index_of(bad[0], gradient.shape)}"]
     elif worst == "inconclusive" and UNSURE_SHARE * unsure >= len(where):
@@ -94,13 +99,10 @@ def _compared_row(
         hints = ["fewer than three digits can be had along directions (float32?), and only "
                  f"{len(where)} of {gradient.size} entries were compared (every_entry=True: all)"]
     elif worst in ("wrong", "disagree") and (agreed := _agreed([*compared.values()])):
-        hints = [f"agrees to {agreed} digits: does the function iterate to a tolerance? "
-                 f"rtol=1e-{agreed - 1}", *hints]
+        known = [hint for hint in diagnosis if "`" in hint] if worst == "wrong" else []
+        hints = [*(known or [slightly_wrong(agreed)]), *hints]
     elif worst == "wrong":
-        allowed = np.full(gradient.size, np.nan)
-        allowed[where] = first.limit
-        kinks = [k for k, word in status.items() if word == "inconclusive"]
-        hints = [*_diagnosis(check, choice, name, examined, allowed, kinks, probe), *hints]
+        hints = [*diagnosis, *hints]
     elif worst == "disagree":
         hints = [_disagreement(estimates, check, choice, at), *hints]
     elif gradient.size and not gradient.any() and not first.numeric.any():

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from grads.check.case import Block, Labels
 from grads.check.contained import contained
 from grads.check.layers import BACKWARDS, check_layer
 from grads.check.losses import check_loss
+from grads.check.nesting import parameters_of_call
 from grads.check.report import Report
 from grads.check.watch import TimeUp, Watch, unfinished
 
@@ -55,6 +56,7 @@ def check_file(
             inputs = make_inputs(module, path, name, rng)
     except TimeUp:
         return unfinished(target.rstrip(":"), watch)
+    inputs = _in_order(functions[0], inputs)
     how |= {"rng": rng, "title": target, "watch": watch}
     labels = getattr(module, f"{name}_labels", {})
     if len(functions) == 1:
@@ -71,6 +73,14 @@ def check_file(
     how["labels"] = _labels(labels, named, f"{path}: {name}_labels")
     with contained(target):
         return check(*functions, inputs, **how)
+
+
+def _in_order(f: Any, inputs: Any) -> Any:
+    """The inputs; those of a mapping in the order of f's parameters, if f takes them by name."""
+    names = [p.name for p in parameters_of_call(f)] if isinstance(f, FunctionType) else []
+    if len(names) < 2 or not isinstance(inputs, Mapping) or not inputs.keys() <= {*names}:
+        return inputs
+    return [inputs[name] for name in names if name in inputs]
 
 
 def made_layer(target: str, function: Any, result: Any) -> UserError | None:

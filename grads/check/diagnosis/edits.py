@@ -55,7 +55,7 @@ ALONE = {
 # the same with a number # of the function, and then with another value #
 SCALED = ("{} * #", "{} / #")
 FACTORS = ("{} / len({})", "{} * len({})")
-SIMPLE = ("#", "{} * #", "{} + #", "{} / #", "{} - #", "#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #")
+SIMPLE = ("{} * #", "#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #", "#", "{} / #", "{} + #", "{} - #")
 WITH = ("{} * #[:, None]", "{} * (# > 0)", "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)",
         "{} * (1 + #)", "1 - # ** 2", "# * (1 - #)", "1.0 * (# > 0)", "{} * np.exp(#)",
         "{} / (1 + np.exp(-#))", "{} * np.cos(#)", "{} * np.log(#)",
@@ -372,8 +372,7 @@ class Edits:
             spaces = seen.spaces
             if not isinstance(self.hooked.sites[number].node, ast.Constant):
                 values[self.hooked.sites[number].text] = seen.value
-            values |= {name: value for name, value in spaces[1].items()
-                       if kind(value) and name != "_"}
+            values |= {name: value for name, value in spaces[1].items() if kind(value)}
         totals = {f"{text}.sum({axis})" for text, value in values.items()
                   if kind(value) == "b" and np.ndim(value) and text.isidentifier()
                   for axis in ("", "-1, keepdims=True")}
@@ -384,7 +383,7 @@ class Edits:
                 continue
         return {text if text.isidentifier() else f"({text})": value
                 for text, value in sorted(values.items(), key=lambda item: len(item[0]))
-                if len(text) <= LONG and kind(value)}
+                if len(text) <= LONG and kind(value) and text != "_"}
 
     @property
     def texts(self) -> set[str]:

@@ -80,6 +80,9 @@ class _Hooks(ast.NodeTransformer):
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             node.slice = self.visit(node.slice)
             return node
+        if isinstance(node, ast.If) and any(isinstance(inner, ast.Break) for inner in node.body):
+            node.body = [self.visit(inner) for inner in node.body]  # not when an iteration ends
+            return node
         if not isinstance(node, ast.expr) or isinstance(node, (
                 ast.Tuple, ast.List, ast.Starred, ast.Slice, ast.Dict)) or not isinstance(
                     getattr(node, "ctx", ast.Load()), ast.Load):

@@ -24,6 +24,7 @@ from grads.check.evaluate import Evaluator
 
 SECONDS = 1.0  # of CPU, for all tensors of a check
 MOST = 250  # evaluations
+SLIGHT = 1e-3  # from 1: a multiple that names no path, but a rounded number
 ALIKE = 1e-6  # relative difference of multiples that count as equal
 ROUNDING = {"complex": 1e-12}  # of a derivative, relative to its terms; of other methods
 ROUNDING_OF_DIFFERENCES = 1e-8
@@ -63,7 +64,7 @@ def path(probe: Probe, evidence: Evidence) -> str | None:
         site = hooked.sites[number]
         multiple = None if isinstance(site.node, ast.Constant) else _multiple(
             probe, evidence, hooked, number, samples)
-        if multiple is not None:
+        if multiple is not None and abs(multiple - 1) > SLIGHT:
             other = len(SAID) + (multiple < 0), (
                 f"is wrong only in what comes through {{}}: it has {multiple:.6g} times that")
             rank, said = next(((k, said) for k, (value, said) in enumerate(SAID)

@@ -201,3 +201,25 @@ def make_layer_inputs(rng):
     assert error_of(path, "make_layer") == (
         "FILE:make_layer: expected a layer, got a function that returns a Dense: write make_layer "
         "= Dense(...) instead of def make_layer")
+
+
+@pytest.mark.parametrize("name", ["product", "total"])
+def test_inputs_by_name_for_a_function_of_several(tmp_path, name):
+    (tmp_path / "named.py").write_text(textwrap.dedent("""
+        def product_forward(x, w):
+            return x * w ** 2, (x, w)
+
+        def product_backward(d, cache):
+            x, w = cache
+            return {"x": d * w ** 2, "w": 2 * d * x * w}
+
+        def total(x, w):
+            return (x * w ** 2).sum(), w ** 2, 2 * x * w
+
+        def product_inputs(rng):
+            return {"w": rng.normal(size=3), "x": rng.normal(size=3)}
+
+        total_inputs = product_inputs
+    """))
+    report = check_file(f"{tmp_path / 'named.py'}:{name}", np.random.default_rng(0))
+    assert report.ok and [row.name for row in report.rows] == ["x", "w"]

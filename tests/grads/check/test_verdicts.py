@@ -304,10 +304,10 @@ def test_an_early_end_of_an_iteration_is_asked_for():
         return d * (1 - z * z) / (1 - 0.6 * (1 - z * z))
 
     report = check_pair(forward, backward, [np.random.default_rng(3).normal(size=4)])
-    assert "agrees to 7 digits: does the function iterate to a tolerance?" in str(report)
+    assert "agrees to 7 digits: a rounded constant, an epsilon, or an iteration" in str(report)
     for seed in (21, 22, 23):  # two entries
         report = check_pair(forward, backward, [np.random.default_rng(seed).normal(size=2)])
-        assert "does the function iterate to a tolerance?" in str(report), str(report)
+        assert "or an iteration to a tolerance?" in str(report), str(report)
 
 
 @pytest.mark.parametrize("mean", [False, True])
@@ -448,3 +448,24 @@ def test_a_gradient_that_is_only_rounding_is_right_without_a_complex_step(zeros)
     report = check_pair(forward, backward, [rng.normal(size=(8, 4)), rng.normal(size=(8, 1))],
                         method="ridders")
     assert report.ok
+
+
+@pytest.mark.parametrize("gradients", [
+    lambda d, c: (d * c[1], None), lambda d, c: {"x": d * c[1]}], ids=["None", "a mapping"])
+def test_an_input_without_a_gradient_leaves_the_check_undecided(gradients):
+    def product(x, w):
+        return x * w, (x, w)
+
+    inputs = [np.array([0.3, -1.2]), np.array([2.0, 0.7])]
+    report = check_pair(product, gradients, inputs)
+    assert report.verdict == "undecided" and [row.name for row in report.rows] == ["x"]
+    assert "unchecked: w: it has no gradient" in str(report) and "names=['x']" in str(report)
+    assert check_pair(product, gradients, inputs, names=["x"]).ok
+    half = check_pair(product, lambda d, c: {"x": d * c[1] / 2}, inputs)
+    assert half.verdict == "wrong" and "off by the factor 0.5" in str(half)
+
+
+def test_a_function_of_its_inputs_without_a_gradient_of_one():
+    x, w = np.array([0.3, -1.2]), np.array([2.0, 0.7])
+    report = check_gradients(lambda x, w: (x * w).sum(), [x, w], lambda x, w: (w, None))
+    assert report.verdict == "undecided" and report.rows[0].status == "ok"

@@ -4,16 +4,14 @@ the right word and for its best rivals."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.stepper.explorer.tensors import FORWARD, Table, number
 from grads.stepper.trace import Origin, Target, Trace
 from grads.stepper.tracing.derivations import Run
-
-if TYPE_CHECKING:  # imported where a prediction is made: the translators are slow to import
-    from nmt.analysis.logits import Logit
+from nmt.analysis.summands import Logit, taken_apart
 
 # By function that predicts: its matrices, and what each multiplies
 PRODUCTS = {"predict": (("W_hy", "h"),), "predict_smoothed": (("W_hy", "h"),),
@@ -48,8 +46,6 @@ def prediction(
     trace: Trace, frame: int, products: tuple[tuple[str, str], ...], words: list[str] | None
 ) -> Prediction | None:
     """The prediction that one call makes; None if it predicts other words."""
-    from nmt.analysis.logits import taken_apart
-
     inside = [step for step in trace.steps if step.frame == frame]
     given = {target.name: (step.number, i) for step in inside if step.kind == "call"
              for i, target in enumerate(step.targets)}

@@ -29,7 +29,7 @@ def test_gradients():
     check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
 
 
-def test_it_writes_where_it_is_told():
+def test_the_result_is_written_to_out():
     rng = np.random.default_rng(3)
     joined, W_c, d = draw(rng, (4, 7)), draw(rng, (H, 7)), draw(rng, (4, H))
     out, da = np.empty((2, 4, H))

@@ -30,7 +30,7 @@ def test_rectangles_cover_every_pair_once(B, Q, pair_size, monkeypatch):
     assert (covered == 1).all()
 
 
-def test_pieces_end_where_they_should():
+def test_pieces_cover_all_items():
     assert list(pieces(5, 2)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
     assert list(pieces(0, 2)) == []
 

@@ -158,7 +158,7 @@ def test_padding_and_the_future_are_not_attended_to():
     np.testing.assert_array_equal(drawn.forward(changed)[0][:2], y[:2])
 
 
-def test_nothing_is_dead_where_nothing_is_padded():
+def test_there_is_no_mask_without_padding():
     assert padding_mask(np.array([3, 3]), 3) is None
     np.testing.assert_array_equal(padding_mask(np.array([1, 3]), 3)[0], [[False, True, True]])
     np.testing.assert_array_equal(causal_mask(2)[0], [[False, True], [False, False]])

@@ -92,7 +92,7 @@ def test_a_short_vector_is_divided_by_eps(kind, length):
 
 
 @KINDS
-def test_what_is_given_stays_as_it_was(kind):
+def test_arguments_are_not_changed(kind):
     x, parameters, dy = make(kind)
     before = [array.copy() for array in (x, dy, *parameters.values())]
     norm_backward(dy, norm_forward("n", kind, parameters, x)[1])
@@ -101,7 +101,7 @@ def test_what_is_given_stays_as_it_was(kind):
 
 
 @KINDS
-def test_a_norm_starts_with_what_the_paper_says(kind):
+def test_initial_weights_of_a_norm(kind):
     """Gain one and bias zero; ScaleNorm's g is sqrt(d): all vectors have mean square one."""
     parameters = initialise(norm_weights("n", kind, 64), np.random.default_rng(0), "float64")
     x = np.random.default_rng(1).normal(size=(3, 64))

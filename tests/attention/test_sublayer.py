@@ -99,7 +99,7 @@ def test_dropout_of_a_sublayer_and_within():
     np.testing.assert_allclose(y, x + parameters["f.b_2"], rtol=1e-15)
 
 
-def test_the_maximum_lets_through_what_is_above_zero():
+def test_the_maximum_passes_values_above_zero():
     np.testing.assert_array_equal(relu(np.array([-1.0, 0.0, 2.0])), [0.0, 0.0, 2.0])
 
 

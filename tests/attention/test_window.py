@@ -84,7 +84,7 @@ def test_a_source_longer_than_the_location_knows():
     assert_close(short.attend(h)[0], c)
 
 
-def test_behind_the_end_the_window_stays_with_the_last_word():
+def test_after_the_end_the_window_is_around_the_last_word():
     """local-m at steps far behind the end of one sentence, inside another: p_t = min(t, S)."""
     h, _, _, memory = make(Variant("general", "local-m", D=1), (9, 2))
     h[:, 1:] = h[:, :1]

@@ -57,7 +57,7 @@ def test_few_rows_equal_a_plain_product(blocks: list[int], M: int, K: int, N: in
 @pytest.mark.parametrize("M, K, N, dtype", [
     (1, 512, 512, "float32"), (FEW + 1, 512, 512, "float32"), (4, 512, 512, "float64"),
     (4, 64, 64, "float32"), (4, 16, 9000, "float32")])
-def test_others_are_plain_to_the_bit(
+def test_other_products_are_numpys_bit_for_bit(
     blocks: list[int], M: int, K: int, N: int, dtype: str
 ) -> None:
     a, b = draw(M, K, N)
@@ -66,7 +66,7 @@ def test_others_are_plain_to_the_bit(
     assert blocks == []
 
 
-def test_what_is_no_product_is_plain(blocks: list[int]) -> None:
+def test_other_operations_are_numpys(blocks: list[int]) -> None:
     a, b = draw(4, 512, 512)
     weights = b.T.view(FewRows)
     np.testing.assert_array_equal(a @ np.ascontiguousarray(b).view(FewRows), a @ b)

@@ -70,7 +70,7 @@ def test_use_decides_where_arrays_go():
     np.testing.assert_array_equal(backend.to_host(moved), host)
 
 
-def test_using_gives_back_after_an_error():
+def test_using_restores_the_backend_after_an_error():
     with pytest.raises(RuntimeError), backend.using(strict):
         raise RuntimeError
     assert backend.module() is np

@@ -62,7 +62,7 @@ def test_what_was_cut_or_failed_is_done_again(states, tmp_path, capsys):
     assert "== memory: at most" in printed and "== commands: at most" in printed
 
 
-def test_what_there_is_no_time_for_is_cut_and_said(states, tmp_path, capsys):
+def test_sections_without_time_are_cut_and_reported(states, tmp_path, capsys):
     gpu.run_sections(tmp_path, 0.0, False, [""])
     sections = gpu.read(tmp_path / gpu.JOURNAL)["sections"]
     assert {section["state"]

@@ -48,7 +48,7 @@ def test_all_arrays_of_a_cache_are_found():
         list(reachable([a, object()]))
 
 
-def test_what_is_fed_is_among_them():
+def test_fed_vectors_are_counted():
     """The joined vectors [c_t; h_t] that input feeding keeps outside of any tuple."""
     model = Translator(ModelConfig(layers=1, hidden_size=4, embedding_size=3), 9, 9)
     parameters = model.initial_parameters(np.random.default_rng(1))

@@ -109,7 +109,7 @@ def test_every_part_of_a_model_is_seen_and_its_numbers_stay(name):
     assert loss == expected_loss and gradients.keys() == expected.keys()
 
 
-def test_all_borders_are_as_they_were_afterwards():
+def test_all_wrapped_functions_are_restored():
     def functions():
         return [getattr(resolve_name(place), name)
                 for place, names in TIMED.items() for name in names]
@@ -121,6 +121,6 @@ def test_all_borders_are_as_they_were_afterwards():
     assert functions() == before
 
 
-def test_every_border_belongs_to_a_known_part():
+def test_every_wrapped_function_belongs_to_a_known_part():
     assert {name_of_part for names in TIMED.values()
             for name_of_part in names.values()} <= set(PARTS)

@@ -73,7 +73,7 @@ def test_the_parts_reported_are_medians_in_order():
     assert list(recipes.medians(iterations).items()) == [("clip", 2.0), ("update", 1.0)]
 
 
-def test_the_large_one_is_apart_and_has_the_thesis_sizes(tmp_path):
+def test_the_large_recipe_is_separate_and_has_the_thesis_sizes(tmp_path):
     name, _ = run(tmp_path, name="recipes-large")
     assert name == f"recipes-large-{blas_kernels()}.json"
     case = recipes.load("thesis-size", parse("recipes", ["--device", "cpu"]))
@@ -83,7 +83,7 @@ def test_the_large_one_is_apart_and_has_the_thesis_sizes(tmp_path):
     assert model.input_feeding and train.optimizer == "sgd" and train.max_norm == 5.0
 
 
-def test_a_recipe_of_ones_own(tmp_path):
+def test_a_users_own_recipe(tmp_path):
     (tmp_path / "mine.yaml").write_text(
         f"base: {recipes.DIRECTORY}/multi30k-thesis.yaml\n", "utf-8")
     out = tmp_path / "out"
@@ -106,14 +106,14 @@ def test_what_pytorch_has_no_kernel_for_has_a_peer_too(tmp_path):
     ("demo", "demo"), ("somewhere/mine.yaml", "mine"),
     (str(recipes.DIRECTORY / "thesis-small/global-dot.yaml"), "thesis-small/global-dot"),
 ])  # fmt: skip
-def test_what_a_recipe_is_called(name, short):
+def test_names_of_recipes(name, short):
     assert recipes.short(name) == short
 
 
 @pytest.mark.parametrize("name, said", [
     ("multi30k", "expected a YAML file or one of demo"), ("no.yaml", "cannot be read"),
 ])  # fmt: skip
-def test_no_such_recipe(tmp_path, name, said):
+def test_an_unknown_recipe_is_refused(tmp_path, name, said):
     with pytest.raises(UserError, match=said):
         run(tmp_path, "--recipe", name)
 
@@ -123,13 +123,13 @@ def test_a_gpu_that_is_not_there_is_one_line(tmp_path):
         run(tmp_path, "--device", "gpu")
 
 
-def test_all_there_are_says_what_was_not_run(capsys):
+def test_all_devices_reports_what_was_not_run(capsys):
     assert devices("all")[0] == CPU and devices("cpu") == [CPU]
     assert "GPU: not run" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [*recipes.KNOWN])
-def test_where_nothing_moves_unasked(monkeypatch, name):
+def test_nothing_is_transferred_implicitly(monkeypatch, name):
     """On the stand-in for CuPy, as on a GPU."""
     stand_in = Device("gpu", strict, "cpu", lambda: None)
     (case,) = cases("recipes", [*QUICK, "--recipe", name])

@@ -62,7 +62,7 @@ def test_the_same_hypotheses_and_scores(end, beam, nbest, seed, model):
                                    [h.log_probability for h in expected], rtol=1e-10)
 
 
-def test_hypotheses_of_both_kinds_were_among_them():
+def test_finished_and_cut_hypotheses_occur():
     kinds = {end: {h.finished for mine in both(end, 4)[0] for h in mine}
              for end in (-1e4, 0.0, 0.5)}
     assert kinds[-1e4] == {False} and kinds[0.0] == {True, False} and kinds[0.5] == {True}
@@ -83,7 +83,7 @@ def test_quick(tmp_path, capsys):
     assert (tmp_path / f"search-{blas_kernels()}.png").stat().st_size > 1000
 
 
-def test_where_nothing_moves_unasked():
+def test_nothing_is_transferred_implicitly():
     """On the stand-in for CuPy, as on a GPU."""
     case = list(cases("search", QUICK))[-1]
     assert (case.sizes["beam"], case.sizes["sentences"]) == (3, 3)
@@ -132,7 +132,7 @@ def replace_torch(device):
     return device._replace(torch=None)
 
 
-def test_input_feeding_and_global_attention_are_what_it_can():
+def test_the_peer_needs_input_feeding_and_global_attention():
     config = replace(ModelConfig(hidden_size=4, embedding_size=4), attention="local-m")
     model = Translator(config, 9, 9)
     theirs = peer.Peer(model, model.initial_parameters(np.random.default_rng(1)))

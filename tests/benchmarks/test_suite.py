@@ -100,7 +100,7 @@ def test_furthest(got, size):
     assert furthest(got, {"h": np.ones(2)}).size == pytest.approx(size)
 
 
-def test_zeros_agree_with_nothing():
+def test_zeros_equal_nothing():
     assert furthest({"h": np.zeros(2)}, {"h": np.zeros(2)}).size == np.inf
 
 
@@ -117,7 +117,7 @@ def test_on_a_device_cupy_stands_beside_numpy(tmp_path):
         assert list(row["seconds"]) == ["NumPy", "CuPy"] and row["differences"]["CuPy"] < 1e-4
 
 
-def test_without_matplotlib_the_numbers_come_all_the_same(monkeypatch, tmp_path, capsys):
+def test_without_matplotlib_the_numbers_are_written(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("benchmarks.pictures.find_spec", lambda name: None)
     path, record = run("naive", tmp_path)
     assert record["rows"] and not path.with_suffix(".png").exists()
@@ -139,7 +139,7 @@ def test_without_pytorch_the_panel_of_comparisons_is_left_out(
     assert ("no picture: nothing was compared" in capsys.readouterr().out) == (not panels)
 
 
-def test_what_no_kernel_is_called_is_refused(tmp_path, capsys):
+def test_an_unknown_kernel_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         suite.main(["kernels", *QUICK, "--output", str(tmp_path), "--only", "nothing"])
     assert "--only: expected words of one of LSTM layer, forward" in capsys.readouterr().err
@@ -193,7 +193,7 @@ def test_pictures_are_drawn_again_without_measuring(tmp_path, capsys):
 @pytest.mark.parametrize(("name", "expected"), [
     ("nothing-native", "nothing-native.json: cannot be read: No such file"),
     ("search", "KeyError('benchmark')")])
-def test_what_cannot_be_drawn_again_is_told(name, expected, tmp_path, capsys):
+def test_records_that_cannot_be_drawn_are_reported(name, expected, tmp_path, capsys):
     if name != "nothing-native":
         (tmp_path / f"{name}.json").write_text("{}")
     with pytest.raises(SystemExit, match="2"):

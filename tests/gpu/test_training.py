@@ -129,7 +129,7 @@ def test_the_cost_of_a_precision(precision):
     assert 1e-6 < cost.gradients < 0.05
 
 
-def test_memory_that_does_not_suffice_is_told():
+def test_too_little_memory_is_reported():
     import cupy
 
     free, _ = cupy.cuda.runtime.memGetInfo()
@@ -140,7 +140,7 @@ def test_memory_that_does_not_suffice_is_told():
     assert "bytes asked for, " in str(error) and "B free; advice" in str(error)
 
 
-def test_the_pool_is_told():
+def test_the_memory_pool_is_reported():
     from backend.memory import pool_figures
 
     keep = backend.module().zeros((1 << 20,), np.float32)

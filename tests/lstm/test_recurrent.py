@@ -206,7 +206,7 @@ def test_make_padding():
             make_padding(np.array(lengths), 3)
 
 
-def test_a_step_has_a_mask_from_the_first_padded_one_on():
+def test_steps_have_a_mask_from_the_first_padded_step_on():
     padding = make_padding(np.array([4, 2]), 4)
     assert padding[0] is None and padding[1] is None
     np.testing.assert_array_equal(padding[2], [[False], [True]])

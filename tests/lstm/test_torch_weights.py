@@ -75,7 +75,7 @@ def test_outputs_and_gradients_are_those_of_torch(unit, layers, bidirectional, b
 
 
 @ALL
-def test_there_and_back_is_equal_to_the_bit(unit, layers, bidirectional, biases):
+def test_a_round_trip_is_bit_identical(unit, layers, bidirectional, biases):
     parameters = stack_of(unit, layers, bidirectional, biases)
     again = from_torch(to_torch(parameters, unit, "s"), unit, "s")
     assert again.keys() == parameters.keys()

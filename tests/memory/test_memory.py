@@ -40,7 +40,7 @@ def block(request, monkeypatch):
 
 @settings(max_examples=40)
 @given(st.lists(st.lists(WORD)), st.integers(1, 50))
-def test_sentences_come_back(sentences, block):
+def test_sentences_are_read_back(sentences, block):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored, "BLOCK", block)
         kept = StoredSentences(sentences)
@@ -132,7 +132,7 @@ def test_memory_is_flat_over_epochs(tmp_path, monkeypatch):
     assert second[0] < first[0] + 10_000 and second[1] < first[1] + 20_000
 
 
-def test_a_disk_that_does_not_take_the_corpus_is_said(tmp_path, monkeypatch, capsys):
+def test_a_full_disk_is_reported(tmp_path, monkeypatch, capsys):
     write_corpus(tmp_path)
     recipe = write_recipe(tmp_path / "r.yaml")
 

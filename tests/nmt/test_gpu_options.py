@@ -128,7 +128,7 @@ def test_memory_is_logged_where_there_is_a_pool(corpus, monkeypatch):
     assert updates and all(r["pool_total_bytes"] == 94 for r in updates)
 
 
-def test_what_was_asked_for_and_what_is_free_is_said():
+def test_requested_and_free_memory_are_reported():
     with pytest.raises(OutOfMemoryError) as caught:
         exhausted()
     with backend.using(SmallGPU()):

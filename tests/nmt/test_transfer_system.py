@@ -148,7 +148,7 @@ def test_a_child_of_pieces_is_cut_as_its_parent(pieces, capsys) -> None:
         capsys, "train", pieces / "child.yaml", "--output", pieces / "none")
 
 
-def test_what_cannot_be(parent, capsys) -> None:
+def test_invalid_options_are_refused(parent, capsys) -> None:
     recipe = parent / "child.yaml"
 
     def refused(*arguments) -> str:

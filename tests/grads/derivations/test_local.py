@@ -218,7 +218,7 @@ def test_local_m_is_global_attention_of_its_window(t):
     assert not a[: first - 1].any() and not a[last:].any()
 
 
-def test_behind_the_source_the_window_stays_with_the_last_word():
+def test_after_the_source_the_window_is_around_the_last_word():
     """p_t = min(t, S)."""
     variant = Variant("general", "local-m", 1)
     inputs = inputs_of(variant, 4)

@@ -63,7 +63,7 @@ def test_some_of_all_configurations(entry):
 @settings(max_examples=2, deadline=None, derandomize=True)
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=5).map(tuple), st.booleans(),
        st.integers(0, 2**32 - 1))
-def test_shapes_that_nobody_thought_of(entry, lengths, reverse, seed):
+def test_random_shapes_of_batches(entry, lengths, reverse, seed):
     model = draw_model(architectures()[entry.architecture], entry.options,
                        Shape(lengths, reverse=reverse), np.random.default_rng(seed))
     check_model(model, entry.name, seed, together=True).raise_if_wrong()

@@ -147,7 +147,7 @@ def test_a_vanishing_temperature_is_greedy(temperature, dtype):
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_glowing_temperature_draws_all_alike():
+def test_a_high_temperature_draws_all_words_equally():
     logits = np.array([[0.0, 3.0, 2.0, -5.0]], np.float32)
     actual = {int(draw(logits, logits.max(axis=1), np.array([u]), 1e308)[0])
               for u in (0.1, 0.3, 0.6, 0.9)}

@@ -144,7 +144,7 @@ def test_a_vocabulary_that_is_none(capsys, tmp_path) -> None:
         "--vocabulary-threshold: needs --vocabulary FILE")
 
 
-def test_what_cannot_be(capsys, tmp_path) -> None:
+def test_invalid_options_are_refused(capsys, tmp_path) -> None:
     def refused(*overrides: str) -> str:
         return complaint(capsys, "train", "r.yaml", "--output", tmp_path / "no", *overrides)
 

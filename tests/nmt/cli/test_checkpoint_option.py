@@ -161,7 +161,7 @@ def test_training_speed_stands_beside_each_model(runs, call) -> None:
     assert [system["training_target_tokens_per_second"] for system in systems(runs)] == [None, None]
 
 
-def test_there_is_no_other_checkpoint(runs, capsys) -> None:
+def test_an_unknown_checkpoint_is_refused(runs, capsys) -> None:
     for words in VERBS:
         message = complaint(capsys, *words.split(), "--checkpoint", "first")
         assert message.startswith("argument --checkpoint: invalid choice: 'first'")

@@ -220,7 +220,7 @@ def test_a_byte_order_mark_is_not_part_of_the_first_word(translate) -> None:
     assert translate(b"\xef\xbb\xbffive two\n") == translate(b"five two\n")
 
 
-def test_blocks_do_not_show(translate, monkeypatch, tmp_path) -> None:
+def test_the_size_of_blocks_does_not_change_the_output(translate, monkeypatch, tmp_path) -> None:
     lines = [" ".join("one two three four five six zero".split()[: 1 + n % 6]) for n in range(23)]
     content = ("\n".join(lines) + "\n").encode()
     options = "--nbest", 2, "--alignments", tmp_path / "links"
@@ -304,7 +304,7 @@ def test_the_best_of_several_draws_and_of_every_beam(translate, capsys) -> None:
     assert translate(content, "--beam", 3, "--every-beam").count("\n") == 10
 
 
-def test_how_often_a_smaller_beam_was_better_is_said(trained, monkeypatch, capsys) -> None:
+def test_the_number_of_better_smaller_beams_is_printed(trained, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two\n\nfive\n")))
     assert nmt("translate", "--model", trained / "model", "--beam", 2, "--every-beam") == 0
     assert re.search(r"^[0-2] of 3 sentences: a beam below 2 found a better translation$",

@@ -67,7 +67,7 @@ def test_translate(trained, monkeypatch, capsys, tmp_path) -> None:
     assert outputs[:2] == outputs[2:]
 
 
-def test_the_other_questions(trained, monkeypatch, capsys, tmp_path) -> None:
+def test_other_commands(trained, monkeypatch, capsys, tmp_path) -> None:
     """Attention maps, dictionaries, perplexity, sampling, and an ensemble with both averages."""
     pair, model = [trained / "test.en", trained / "test.de"], ["--model", trained / "model"]
     two = [*model, trained / "model"]

@@ -28,7 +28,7 @@ def there(trained: Path) -> Path:
     ("--shortlist", "words", "--frequent", "4", "--shortlist-check", "--beam", "3"),
     ("--every-beam", "--beam", "3", "--show", "attention"),
 ], ids=lambda options: options[0])
-def test_what_several_write_is_what_one_writes(options, there, capsys) -> None:
+def test_several_processes_write_what_one_writes(options, there, capsys) -> None:
     actual = []
     for jobs in (1, 3):
         told = captured(capsys, "translate", "many.en", "--model", "model", "--threads", 1,

@@ -34,7 +34,7 @@ def test_two_files_make_a_translator(capsys: pytest.CaptureFixture[str]) -> None
     assert "epoch 3" in capsys.readouterr().out
 
 
-def test_a_name_without_a_language_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_name_without_a_language_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     for path, name in (("train.en", "source.txt"), ("train.de", "target.xx")):
         Path(name).write_bytes(Path(path).read_bytes())
     said = captured(capsys, "train", "--train", "source.txt", "target.xx", "--data.target_language",

@@ -13,7 +13,7 @@ from nmt.training import checkpoint
 from nmt.training.run import LAST
 
 
-def test_prune_says_what_goes_and_other_commands_need_not_know(trained, capsys):
+def test_prune_prints_counts_and_other_commands_read_its_run(trained, capsys):
     run, pruned = trained / "model", trained / "p"
     out = printed(capsys, "prune", run, "--percent", 40, "--output", pruned)
     assert "source layer 1" in out and "target embedding" in out

@@ -102,7 +102,7 @@ RESTORED = {
 
 
 @pytest.mark.parametrize("method", ANNOTATED)
-def test_there_and_back(files, capsys, method) -> None:
+def test_annotated_files_are_restored(files, capsys, method) -> None:
     source, target, counts = ANNOTATED[method]
     links = [] if method == "noalign" else ["--links", "links"]
     said = captured(capsys, "annotate", "s", "t", "--method", method, *links, *SIZES,
@@ -151,7 +151,7 @@ def test_lengths_are_filtered_before_annotation(files, capsys) -> None:
     assert read_lines("out/s") == ["the the of", "of the <unk>"]
 
 
-def test_what_became_of_unknown_words_is_told(files, capsys) -> None:
+def test_outcomes_of_unknown_words_are_printed(files, capsys) -> None:
     write(files / "mt", "<unkpos_0> <unkpos_9>", "<unkpos_null> le", "<unk>", "<unkpos_0>")
     said = captured(capsys, "restore", "s", "mt", "--method", "posunk")
     assert said.out.splitlines() == ["the the", "<unk> le", "<unk>", "<unk>"]

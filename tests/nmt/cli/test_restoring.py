@@ -55,7 +55,7 @@ def evaluated(capsys, *arguments):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.usefixtures("no_pictures")
-def test_it_is_what_the_commands_give_one_after_the_other(capsys, monkeypatch, method) -> None:
+def test_it_equals_the_single_commands(capsys, monkeypatch, method) -> None:
     _, (actual,) = evaluated(capsys, "--model", f"m-{method}", "--restore", "d", "--links",
                              "dev.links", "--rarity", "train.en")
     source = f"{method}/dev.en" if method == "copyable" else "dev.en"

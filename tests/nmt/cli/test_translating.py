@@ -58,7 +58,7 @@ def test_errors_come_before_any_line(
     assert output.out == "" and said in output.err and output.err.count("\n") == 1
 
 
-def test_an_odd_line_costs_itself_alone(
+def test_an_invalid_line_affects_only_itself(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line that is too long, is not UTF-8, or has far too many bytes becomes an empty line, with

@@ -44,7 +44,7 @@ def test_what_a_command_raises_is_one_line(capsys, error, status, line):
 
 
 @pytest.mark.parametrize("error", [ValueError("a\nb\x1b]0;c"), RecursionError("deep"), KeyError(3)])
-def test_what_nobody_foresaw_is_one_line_and_a_file(capsys, tmp_path, monkeypatch, error):
+def test_an_unexpected_error_is_one_line_and_a_report_file(capsys, tmp_path, monkeypatch, error):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     status, line = said(capsys, error)
     (report,) = tmp_path.iterdir()
@@ -57,13 +57,13 @@ def test_what_nobody_foresaw_is_one_line_and_a_file(capsys, tmp_path, monkeypatc
     assert report.stat().st_mode & 0o777 == 0o600  # it holds what was typed
 
 
-def test_a_report_that_cannot_be_written_is_said(capsys, tmp_path, monkeypatch):
+def test_a_report_that_cannot_be_written_is_reported(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
     status, line = said(capsys, ValueError("x"))
     assert status == 70 and line.endswith("its report cannot be written: No such file or directory")
 
 
-def test_what_was_quoted_at_length_is_cut(capsys):
+def test_long_quotations_are_cut(capsys):
     _, line = said(capsys, UserError(f"expected a number, got {'9' * 5000}"))
     assert len(line) < 400 and line.startswith("expected a number, got 999") and "9...9" in line
 
@@ -117,7 +117,7 @@ with guarded('nmt'):
 """
 
 
-def test_words_do_not_command_a_terminal():
+def test_text_cannot_control_a_terminal():
     """Text printed by hand or by rich, bars' labels and errors are escaped. rich's own codes pass,
     and text in pipes is unchanged."""
     terminal = drawn(lambda: exec(SAY, {}))
@@ -127,7 +127,7 @@ def test_words_do_not_command_a_terminal():
     assert shell("", SAY).stdout.count(f"{HOSTILE}\n") == 2
 
 
-def test_printing_is_as_ever_but_escaped(capsys):
+def test_print_works_as_usual_but_escapes(capsys):
     print(1, "a\x1b", sep=",", end="!\n")
     assert capsys.readouterr().out == "1,a\x1b!\n"
     stream = io.StringIO()

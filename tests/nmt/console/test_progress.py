@@ -55,7 +55,7 @@ def test_items_are_counted_by_name_and_the_bar_goes(screen: Screen) -> None:
     assert screen.getvalue().endswith("\x1b[2K\x1b[?25h\r")  # the line is empty
 
 
-def test_a_bar_inside_a_bar_and_what_it_is_at(screen: Screen) -> None:
+def test_a_bar_inside_a_bar_shows_its_item(screen: Screen) -> None:
     with told("checks") as tell:
         tell(2, 9, "entries of [W]")
         with busy("a check"):
@@ -63,12 +63,12 @@ def test_a_bar_inside_a_bar_and_what_it_is_at(screen: Screen) -> None:
         assert seen(screen, "2 of 9")
 
 
-def test_what_is_done_soon_is_not_shown(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_work_shows_no_bar(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "AFTER", 60.0)
     assert list(counted(range(3), "numbers")) == [0, 1, 2] and screen.getvalue() == ""
 
 
-def test_nothing_is_said_in_a_log_a_thread_or_beside_another_bar(
+def test_no_bar_in_a_log_in_a_thread_or_beside_another_bar(
     screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[bool] = []
@@ -85,7 +85,7 @@ def test_nothing_is_said_in_a_log_a_thread_or_beside_another_bar(
     assert log.getvalue() == ""
 
 
-def test_beside_the_bar_of_training_there_is_none(screen: Screen) -> None:
+def test_no_other_bar_beside_the_bar_of_training(screen: Screen) -> None:
     from nmt.console.terminal import Console
 
     observer = ConsoleObserver(Console(file=Screen(), force_terminal=True))

@@ -120,7 +120,7 @@ def test_words_spelt_like_symbols_are_unknown_words(word) -> None:
     assert got == ("<unk>", "<unkpos_0>", {"pointed": 1})
 
 
-def test_what_symbols_say() -> None:
+def test_symbols_are_parsed() -> None:
     assert [symbol_of(word) for word in ("<p_0>", "<unkpos_-7>", "<unk_0>", "<p_null>")] \
         == [("posall", 0), ("posunk", -7), ("copyable", None), ("posall", None)]
     for word in ("p_0", "<p_>", "<p_1.5>", "<unk_-1>", "<unk_>", "<unk>", "a<p_0>", "<unkpos_+1>"):

@@ -110,7 +110,7 @@ def test_a_rebuilt_tree_is_read_again(tmp_path_factory, symbols) -> None:
     assert [reread.symbols for reread in trees] == [tree.symbols]
 
 
-def test_depth_is_no_matter(tmp_path) -> None:
+def test_any_depth_is_read(tmp_path) -> None:
     deep = ["(S"] * 5000 + ["XX"] + [")S"] * 5000
     tree = rebuild(deep[:5001], ["word"])
     assert tree is not None and tree.symbols == deep and len(spans(deep)) == 5000

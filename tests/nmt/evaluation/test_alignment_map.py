@@ -21,7 +21,7 @@ def test_the_drawing_is_this_one() -> None:
     ]
 
 
-def test_the_darker_the_more_weight() -> None:
+def test_darker_shades_are_larger_weights() -> None:
     weights = np.linspace(0.0, 1.0, 11)[None]
     line = in_terminal(["w"] * 11, ["t"], weights).split("\n")[0]
     assert line == "t |" + "".join(2 * shade + " " for shade in " .:-=+*#%@@")

@@ -57,7 +57,7 @@ def test_by_length() -> None:
 
 
 @given(SYMBOLS, SYMBOLS)
-def test_whatever_is_written(written, gold) -> None:
+def test_any_output_has_a_valid_score(written, gold) -> None:
     """A tree scores 100 against itself, no score exceeds 100, and each gold bracket is matched or
     missed."""
     gold, words = repair(gold), ["w"] * gold.count("XX")

@@ -50,7 +50,7 @@ def test_a_few_systems_are_columns_with_a_dash_for_what_they_lack() -> None:
     assert as_text(THREE).endswith("\n\nBLEU tok:13a\nchrF nc:6\nchrF3 nc:6")
 
 
-def test_what_nobody_was_asked_has_no_row() -> None:
+def test_results_that_were_not_requested_have_no_row() -> None:
     shown = as_text([PLAIN])
     assert not re.search("replaced|AER|precision|without unknown|number", shown)
 

@@ -34,7 +34,7 @@ def test_parts_that_do_not_fit_are_named(field, options):
         ModelConfig(**options)
 
 
-def test_what_fits_is_taken():
+def test_valid_combinations_are_accepted():
     ModelConfig()
     ModelConfig(attention="none", input_feeding=False, score="dot")
     ModelConfig(attention="local-p", score="concat", concat_identity=True, renormalise=True)

@@ -31,7 +31,7 @@ def load(folder, text, *overrides, kind=TasksRecipe):
     return load_recipe(kind, folder / "r.yaml", overrides)
 
 
-def test_what_a_recipe_says(folder) -> None:
+def test_values_of_a_recipe(folder) -> None:
     recipe = load(folder, TASKS + "ratios: {z: 0.1}\nshare: {encoder: [x, z]}\n")
     assert list(recipe.tasks) == ["x", "y", "z"]
     assert recipe.ratios == {"x": 1.0, "y": 1.0, "z": 0.1}
@@ -48,7 +48,7 @@ def test_what_a_recipe_says(folder) -> None:
     ("{decoder: [[x, y]]}", {"decoder": [["x", "y"]]}),
     ("{encoder: [z, y], decoder: [[x, z]]}", {"encoder": [["z", "y"]], "decoder": [["x", "z"]]}),
     ("[]", {})])
-def test_who_shares_what(folder, share, expected) -> None:
+def test_groups_of_sharing_tasks(folder, share, expected) -> None:
     assert load(folder, TASKS + f"share: {share}\n").share == expected
 
 

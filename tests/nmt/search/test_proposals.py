@@ -47,7 +47,7 @@ def test_a_bad_logit_shows_in_its_sentence_only(bad):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("V", [2, 7, BLOCK, 2 * BLOCK + 1])
 def test_greedy_is_the_first_of_more(V, dtype, levels):
-    """A sentence's one candidate needs no blocks; a NaN shows all the same."""
+    """A single candidate per sentence needs no blocks; a NaN is found all the same."""
     rng = np.random.default_rng(3)
     logits = rng.normal(size=(5, V)) if levels is None else rng.integers(0, levels, (5, V))
     logits = logits.astype(dtype)

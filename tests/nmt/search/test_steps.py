@@ -50,7 +50,7 @@ def same(ours, theirs):
 @pytest.mark.parametrize("options", [
     SearchOptions(beam=1), SearchOptions(beam=4, nbest=3, length_normalisation=0.8),
     SearchOptions(beam=3, unknown=False, minimum_steps=2)], ids=["greedy", "n best", "known"])
-def test_who_observes_changes_nothing(rule, options):
+def test_an_observer_changes_nothing(rule, options):
     plain = beam_search(Model(rule), {}, pad(SOURCES), options)
     assert same(plain, beam_search(Model(rule), {}, pad(SOURCES), options, observer=Observer()))
     assert same(plain, beam_search(Model(rule), {}, pad(SOURCES), options, observer=Observer(25)))

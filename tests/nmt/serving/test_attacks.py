@@ -167,7 +167,9 @@ def test_half_closed_clients(serving: Any, connect: Connect) -> None:
     assert ended(silent) < module.IDLE / 2
 
 
-def test_the_refused_read_why(serving: Any, connect: Connect, monkeypatch: Any) -> None:
+def test_refused_clients_can_read_the_reason(
+    serving: Any, connect: Connect, monkeypatch: Any
+) -> None:
     """Also if they have sent more than the server read."""
     server = serving(waiting=0)
     with translating(server, connect, monkeypatch):

@@ -57,7 +57,7 @@ def test_keys_and_other_hypotheses(visit: Any, serving: Any) -> None:
     assert shown.texts("#result dd[data-of=beam] a") == shown.texts("#result dd[data-of=greedy] a")
 
 
-def test_what_is_wrong_is_said(visit: Any, serving: Any) -> None:
+def test_errors_are_shown(visit: Any, serving: Any) -> None:
     server = serving(words=8, waiting=0)
     shown = visit(server, viewport={"width": 390, "height": 844}, color_scheme="dark")
     assert "at most 8 words, got 10" in shown.refused("word " * 10)

@@ -124,7 +124,9 @@ def test_ten_at_once(serving: Any, monkeypatch: Any) -> None:
     assert sorted(status for _, status in done) == [200] * 3 + [503] * 7
 
 
-def test_a_defect_quotes_nobody(serving: Any, monkeypatch: Any, capsys: Any) -> None:
+def test_an_unexpected_error_quotes_no_sentence(
+    serving: Any, monkeypatch: Any, capsys: Any
+) -> None:
     server = serving()
 
     def fail(text: str, options: Any) -> Any:

@@ -99,7 +99,7 @@ def test_the_clock_is_the_reference_s():
     np.testing.assert_array_equal(mixture().clock(keys), [0, 1, 1, 1, 2, 2, 3])
 
 
-def test_a_batch_says_whose_it_is_and_is_counted_as_that_task_s():
+def test_a_batch_names_its_task_and_counts_for_it():
     mixed = Mixture({"one": source(2), "two": source(2, size=3)}, {"one": 1.0, "two": 1.0})
     batch = mixed.batch(("two", np.array([0, 2])))
     assert batch.task == "two" and mixed.weight(batch) == 2

@@ -178,7 +178,7 @@ MODEL_MISTAKES = {
         "the way around the sublayer is forgotten, by which gradients reach the lowest layer."),
     "self-attention asked only": Mistake(
         f"{HERE}.transformer.self_attention_grad", "dx = dY + dX", "dx = dY",
-        "a word asks, and is asked: two gradients."),
+        "each word gives a query and a key: two gradients."),
 }
 COUNTDOWN_MISTAKES = {
     "length not heard": Mistake(

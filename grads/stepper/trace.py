@@ -46,7 +46,7 @@ class Trace:
     memory: dict[Origin, tuple[Any, ...]] = field(repr=False)  # the memory of a target's numbers
     alive: dict[Origin, Any] = field(repr=False)  # the arrays in that memory that were held
     references: list[Any] = field(repr=False)  # to other arrays; on release they clear `memory`
-    end: Origin | None = None  # where the loss is assigned on the way; a replay ends there
+    end: Origin | None = None  # where the loss is assigned before the run ends; a replay ends there
     gradients: frozenset[int] | None = None  # the backward's steps, if one run has both passes
 
     def is_backward(self, number: int) -> bool:

@@ -18,14 +18,14 @@ HEAD = "head_forward"  # the function that is a head
 WEIGHTS, GRADIENTS = "A", "dE"  # what is drawn of it, forward and backward
 LOOPS = {"l": "layer", "i": "head"}
 ROUGH = 3  # significant digits of a number that no tensor shows
-CELLS = 8000  # of all maps; of more the first and the last layer's are shown
+CELLS = 8000  # of all maps; if there are more, only the first and the last layer are shown
 
 
 class Place(NamedTuple):
     """The head of a model in which a step works."""
 
     side: str  # "encoder" or "decoder"; "" of a head by itself
-    source: bool  # whether it asks the encoder's output
+    source: bool  # whether it attends to the encoder's output
     loops: frozenset[tuple[str, int]]
 
 

@@ -13,9 +13,9 @@ from grads.stepper.trace import Step, Trace
 
 LAYER = "layer"  # the function that calls a Transformer's sublayers, each in its iteration of K
 K = "k"
-RETURNED = "return"  # what has no name inside of the function
+RETURNED = "return"  # the name of a returned value that no variable of the function holds
 PLACED = {"pre_norm": "pre", "post_norm": "post"}
-NAMED = {"z": ("dr", "dy")}  # other names of a gradient: what leaves a branch is added
+NAMED = {"z": ("dr", "dy")}  # a branch's result z is added: its gradient has the sum's name
 
 
 def inside_json(table: Table, steps: Steps) -> dict[str, Any]:

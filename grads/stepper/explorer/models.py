@@ -34,8 +34,9 @@ from nmt.pages.search import said_unknown
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
-TRANSLATOR, LANGUAGE_MODEL = "translator", "language-model"  # what is in no paper as a whole
-PHRASE = "good morning"  # where the user gave none
+# Derivations of models that no paper has as a whole
+TRANSLATOR, LANGUAGE_MODEL = "translator", "language-model"
+PHRASE = "good morning"  # the sentence if the user gives none
 ARCHITECTURES = ("luong", "rnnsearch", "deep_fusion", "hybrid", "transformer")  # of translators
 # A one-layer language model's parameters by the derivation's names
 LANGUAGE_NAMES = {"W_e": "W_e", "rnn.0.W": "T", "rnn.0.b": "b", "output.W_hy": "W_hy",

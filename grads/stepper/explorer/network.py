@@ -17,8 +17,9 @@ LAYER = "l"
 UPDATE = "u"  # the loop over updates of several tasks: the network of the first is drawn
 COUNTING = ("nmt", "multitask")  # as Algorithm 3 they count time on from the source to the target
 
-# Which part of a column a function with its backward, and a variable of the functions that hold the
-# loops, is of; a function that begins with the name of a unit is of the unit.
+# The part of a column to which a function belongs, with its backward, and to which a variable of
+# the functions with the loops belongs. A function whose name begins with a unit's belongs to the
+# unit.
 PARTS = {
     "embed": ("embed", "factored_embed"),
     "unit": ("deep_step",),

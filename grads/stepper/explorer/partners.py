@@ -15,7 +15,7 @@ from grads.stepper.trace import Origin, Step
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.verify import Verification
 
-Frame = tuple[str, frozenset[tuple[str, int]]]  # a function, in certain iterations of loops
+Frame = tuple[str, frozenset[tuple[str, int]]]  # a function, and iterations of loops
 
 
 class Partners:

@@ -1,4 +1,5 @@
-"""A step in the terminal: the lines around it, what it read and made, its verification."""
+"""Prints a step in the terminal: the lines around it, its operands and results, its
+verification."""
 
 from __future__ import annotations
 
@@ -156,8 +157,8 @@ class Shown:
         return text
 
     def read_name(self, name: str, read: Read, origin: Origin) -> str:
-        """A variable read, with the values of its indices; what it holds, where that is several or
-        it is an entry of an array."""
+        """The name of a variable that was read, with the values of its indices. If it holds several
+        tensors, or is an entry of an array, the names of what it holds follow."""
         known, target = read.name.removesuffix(".T"), self.traces[name].target(origin).name
         return target if len(read.origins) > 1 or known.startswith(f"{target}[") else known
 

@@ -1,4 +1,4 @@
-"""The lines a run went through, one after another, and the source they are lines of."""
+"""The lines that a run executed, one after another, with the source in which they stand."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from grads.stepper.trace import Origin, Step, Trace
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.verify import Verification
 
-ROOT = Path(__file__).resolve().parents[3]  # files below it are named from here
+ROOT = Path(__file__).resolve().parents[3]  # a file below it is named by its path from here
 NAMES = re.compile(r"[A-Za-z_]\w*")
-OPERANDS = 16  # tensors of one container that a step is said to have read
+OPERANDS = 16  # most tensors of one container that are listed as read by a step
 
 
 class Steps:
@@ -35,7 +35,7 @@ class Steps:
         self.numbers: dict[tuple[str, int], int] = {}  # pass and number in the trace -> number
         self.entries: list[dict[str, Any]] = []
         self.sources: list[dict[str, Any]] = []
-        self.typeset: dict[str, dict[str, str]] = {}  # a user's own lines, as `formulas()` has ours
+        self.typeset: dict[str, dict[str, str]] = {}  # of a user's lines, like `formulas()`
         self.operands = Operands(run, table)
         self.partners = Partners(run, table, verifications)
         for name, trace in table.traces.items():
@@ -92,8 +92,8 @@ class Steps:
         return all(target.shape is None or is_integer(target.value) for target in step.targets)
 
     def single_reads(self, name: str, step: Step) -> dict[str, int]:
-        """The tensor behind each variable a step read that is one array or number, as it is
-        written: for `p[y, 0]` and `h.T` those of `p`, `y` and `h`."""
+        """The tensor of each variable that a step read, by the variable's text, if it is a single
+        array or number: for `p[y, 0]` and `h.T` those of `p`, `y` and `h`."""
         trace, tensors = self.table.traces[name], {}
         for read in step.reads:
             known, written = read.name.removesuffix(".T"), read.written.removesuffix(".T")

@@ -12,7 +12,7 @@ from grads.stepper.explorer.tensors import BACKWARD, Table, flat
 from grads.stepper.trace import Origin, Trace
 
 ROUGH = 6  # significant digits of a term
-BEFORE = ("", "if 0: pass\n", "try: pass\n")  # what a line that begins with else: or except: needs
+BEFORE = ("", "if 0: pass\n", "try: pass\n")  # what else: or except: has to follow
 
 
 def sums_json(table: Table) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ class Table:
             entry["shape"] = list(np.shape(target.value))
             original = None if same is None else self.entries[self.root(same)]
             if original and np.size(target.value) != int(np.prod(original["shape"])):
-                same = None  # another part of it is kept
+                same = None  # the trace keeps another part of it
             entry["value"] = None if same is not None else flat(target.value)
         if target.shape is not None and is_integer(target.value):
             entry["integer"] = True
@@ -66,7 +66,7 @@ class Table:
         return len(self.entries) - 1
 
     def find(self, name: str, origin: Origin) -> int:
-        """The number of the tensor that a target, of a call or return too, holds."""
+        """The number of the tensor that a target holds. The target may be of a call or a return."""
         tensor, passed = self.follow(name, origin)
         if tensor is None:
             given = [place
@@ -77,7 +77,7 @@ class Table:
         return tensor
 
     def follow(self, name: str, origin: Origin) -> tuple[int | None, list[tuple[str, Origin]]]:
-        """The noted tensor that a target passes on, if any; what is passed on the way to it."""
+        """The noted tensor that a target passes on, if any, and the targets on the way to it."""
         passed: list[tuple[str, Origin]] = []
         while (name, origin) not in self.ids:
             passed.append((name, origin))
@@ -92,7 +92,8 @@ class Table:
         return self.ids[name, origin], passed
 
     def root(self, number: int) -> int:
-        """The tensor whose numbers a tensor passes on; itself, if they are its own."""
+        """The tensor whose numbers a tensor passes on; the tensor itself if the numbers are its
+        own."""
         while self.entries[number]["same_as"] is not None:
             number = self.entries[number]["same_as"]
         return number

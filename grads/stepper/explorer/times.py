@@ -11,7 +11,7 @@ from grads.stepper.trace import Step
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.verify import Verification
 
-STEPS = 4000  # assignments of a page, or as few as one time at either end leaves
+STEPS = 4000  # assignments of a page, unless one time at either end already has more
 ENDS = (10, 7, 5, 3, 2, 1)  # times at either end of a loop: the most that fit
 
 
@@ -19,7 +19,7 @@ class Shown(NamedTuple):
     """The assignments that a page shows."""
 
     steps: Mapping[str, frozenset[int]]  # by pass: their numbers in its trace
-    note: str  # what is left out, "" where nothing is
+    note: str  # which times are left out; "" if none are
 
     def with_first_wrong(self, verifications: Sequence[Verification]) -> Shown:
         """The same, plus the step of the first wrong gradient."""

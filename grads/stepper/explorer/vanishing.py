@@ -36,8 +36,8 @@ def explore_vanishing(output: str | Path | None) -> Path:
 
 
 def build_vanishing() -> dict[str, Any]:
-    """The units, each a step forward and a step back; the words (LENGTH, H), of which a sentence
-    takes the first, and the gradient (H,) of norm 1 at its end."""
+    """The data of the page: each unit as one step forward and one back, the words (LENGTH, H), of
+    which a sentence takes the first, and the gradient (H,) of norm 1 at the sentence's end."""
     rng = np.random.default_rng(SEED)
     words = rng.normal(size=(LENGTH, H))
     return {"title": "Vanishing gradients", "size": H, "words": words.tolist(),
@@ -65,9 +65,10 @@ class Step:
              radius: Sequence[str], bias: tuple[str, str, int] | None) -> dict[str, Any]:
         """A unit for the page.
 
-        Arguments: states, the names of what it hands on, `h` from `h_prev`; made, the arrays it
-        makes, by name; radius, the inputs whose last H columns are recurrent weights, of radius 1;
-        bias, its name in words, the input it is, and its first row.
+        Arguments: states, the names of the states that it passes on (`h` becomes the next
+        `h_prev`); made, the arrays that it computes, by name; radius, the inputs whose last H
+        columns are recurrent weights, of radius 1; bias, its name in words, the input that holds
+        it, and its first row there.
         """
         return {
             "name": name, "states": list(states), "lines": self.tape.lines,

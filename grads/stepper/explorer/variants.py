@@ -17,7 +17,7 @@ from grads.stepper.trace import Origin, Step, Target, Trace, relative_error
 from grads.stepper.tracing.run import Break
 from grads.stepper.tracing.verify import Verification, floor_of
 
-DIFFERENT = 1e-9  # relative difference from which a tensor counts as another
+DIFFERENT = 1e-9  # relative difference from which a tensor counts as changed
 DIGITS = 4  # significant ones of a wrong number
 ROUGH = 2  # of an error
 
@@ -29,7 +29,7 @@ class Wrong:
         self.trace, self.numbers = trace, numbers  # by step of the right pass: step of this one
 
     def target(self, origin: Origin) -> Target:
-        """What this pass has in the place of a target of the right one."""
+        """The target of this pass that corresponds to a target of the right pass."""
         return self.trace.steps[self.numbers[origin[0]]].targets[origin[1]]
 
 
@@ -79,7 +79,7 @@ def same_place(step: Step, other: Step) -> bool:
 
 
 def differing(right: Trace, wrong: Wrong) -> list[Origin]:
-    """The assigned targets that a wrong pass has other numbers for, in order."""
+    """The assigned targets whose numbers a wrong pass changes, in order."""
     return [(step.number, i) for step in right.steps if step.kind == "assign"
             for i, target in enumerate(step.targets) if target.shape is not None
             and not close(target, wrong.target((step.number, i)))]
@@ -93,7 +93,7 @@ def close(target: Target, other: Target) -> bool:
 
 
 def described(mistake: Break, trace: Trace) -> dict[str, Any]:
-    """What the mistake is: where, from what, to what, and why it matters."""
+    """The mistake in words: where it is, the old and the new text, and why it matters."""
     (function, ((old, new),)), = mistake.edits.items()
     file = next(Path(traced.__code__.co_filename) for traced in trace.program.copies
                 if traced.__name__ == function)
@@ -107,7 +107,7 @@ def slug(name: str) -> str:
 
 
 def needs_value(table: Table, wrong: Wrong, origin: Origin) -> bool:
-    """Whether a wrong tensor's numbers are its own, and not those of the one it passes on."""
+    """Whether a wrong tensor has numbers of its own, and not those of another tensor."""
     tensor = table.ids[BACKWARD, origin]
     root = table.root(tensor)
     where, place = table.origins[root]
@@ -135,7 +135,7 @@ def failing(
 
 
 def edited(mistake: Break, wrong: Wrong, table: Table, steps: Steps) -> list[dict[str, Any]]:
-    """The steps whose line is another one, with its text."""
+    """The steps whose line was edited, with the edited text."""
     places = {other: right for right, other in enumerate(wrong.numbers)}
     lines = []
     for step in wrong.trace.steps:

@@ -19,11 +19,11 @@ from grads.stepper.tracing.verify import Verification, bumps_of
 H = STEPS  # of the V curves
 X = np.linspace(-0.5, 0.5, 9)  # what is added to an entry for a line of the loss
 COMPARED = 7  # significant digits of a derivative by complex step
-CENTRAL = 6  # of one by central differences, which have no more
+CENTRAL = 6  # of a derivative by central differences, which have no more
 ROUGH = 2  # of an error
 MANY = 600  # gradients that all have a V curve
-LARGE = 20_000  # numbers of a variable that is not run again and again
-GIVEN = 100_000  # numbers of all inputs with which nothing but a parameter is
+LARGE = 20_000  # a variable with more numbers is not run repeatedly
+GIVEN = 100_000  # if the inputs have more numbers, only parameters are run repeatedly
 
 
 def verifications_json(
@@ -74,7 +74,7 @@ def verifications_json(
 
 
 def mark_passed_on(table: Table) -> None:
-    """Tensors of the backward that pass on a gradient's numbers are gradients: saved['...']."""
+    """Mark the tensors of the backward that pass on a gradient's numbers, as saved['...'] does."""
     for number_, entry in enumerate(table.entries):
         if table.origins[number_][0] == BACKWARD and table.entries[table.root(number_)]["gradient"]:
             entry["gradient"] = True
@@ -88,7 +88,7 @@ def same_or_list(verification: Verification) -> Any:
 
 
 def is_whole_parameter(verification: Verification) -> bool:
-    """Whether a gradient is that of a parameter, complete: all of what the caller gave."""
+    """Whether a gradient is the complete gradient of a parameter, as the caller gave it."""
     assert verification.partner is not None
     return verification.partner.step == 0
 
@@ -135,9 +135,9 @@ def bump(verification: Verification, entries: np.ndarray) -> Bumps:
 
 
 def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarray]:
-    """The loss with each of `steps` added, one after another, to the one entry of each of the
-    bumps; many bumps share one run. Of a user's function, NaN where it cannot be run with such
-    steps."""
+    """The losses with each of `steps` added, one after another, to the single entry of each of the
+    bumps. Many bumps share one run. A loss is NaN if a user's function cannot be run with a
+    step."""
     return run.runs(run.forward).losses(bumps, [steps] * len(bumps))
 
 
@@ -170,8 +170,8 @@ def curve(
 
 
 def loss_lines(run: Run, verifications: Sequence[Verification]) -> list[list[list[Any] | None]]:
-    """For each verification, for each entry that was compared, of a very large variable for one,
-    the change of the loss along it; null for the others."""
+    """For each verification, the change of the loss along each compared entry, or along a single
+    entry of a very large variable; null for the other entries."""
     at = run.loss(run.forward.result)
     compared = [np.flatnonzero(~np.isnan(np.ravel(verification.complex_step)))
                 if size(verification) <= LARGE

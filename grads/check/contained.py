@@ -19,7 +19,8 @@ from backend.errors import UserError
 from grads.check.continuation.array import is_users
 from grads.check.watch import TimeUp
 
-DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError)  # if ours
+# defects if our own code raises them
+DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError)
 LEAVE = ("_exit", "abort", "execv", "execve")  # in os, and in posix or nt, which os takes them from
 _PROJECT = str(Path(__file__).resolve().parents[2]) + "/grads"  # files that are not the user's
 
@@ -76,7 +77,7 @@ def contained(context: str) -> Iterator[None]:
             setattr(module, name, leave)
     if sys.stdout.closed:
         left.append("it closes sys.stdout")
-    if left:  # the user's code went on
+    if left:  # and no exception has told so
         raise UserError(f"{context}: {left[0]}")
 
 

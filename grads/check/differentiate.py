@@ -215,7 +215,7 @@ def ridders(probe: Probe, *, h: float = RIDDERS_STEP) -> Numeric:
         return Numeric(*(np.where(better, *numbers) for numbers in zip(further, best, strict=True))
                        ), np.where(better, noise, rounding)
 
-    if any(np.any(noise) for noise in probe.noise):  # longer steps drown it
+    if any(np.any(noise) for noise in probe.noise):  # which longer steps exceed
         best, rounding = closest(WIDER * h * probe.unit)
     steps = [h * CLOSER**k * probe.unit for k in range(1, ITERATIONS)]
     if probe.near < probe.unit * CLOSER:

@@ -91,7 +91,7 @@ class Evaluator:
             outputs = self._run_complex(inputs) if is_complex else self.f(inputs)
         copies = {name: np.array(out) for name, out in outputs.items()}  # f may reuse its buffers
         return {name: out.astype(np.float64) if out.dtype.kind == "b" else out
-                for name, out in copies.items()}  # decisions have no differences
+                for name, out in copies.items()}  # booleans cannot be subtracted
 
     def along(self, line: Line, t: Array) -> dict[str, Array]:
         """The outputs (m, size) by name at steps t (m,) along a line."""

@@ -36,7 +36,7 @@ from grads.check.substitution import (
 
 FORWARDS = ("__call__", "forward", "forward_pass", "forward_propagation")
 BACKWARDS = ("backward", "backward_pass", "backward_propagation", "backprop")
-OUTPUTS = ("output", "outputs", "out", "y")  # where a forward keeps an output not returned
+OUTPUTS = ("output", "outputs", "out", "y")  # of an output that forward does not return
 INPUT_GRADIENTS = [name for x in ("inputs", "input", "x") for name in gradient_names(x)]
 CACHES = ("cache", "caches", "ctx", "saved")  # a backward's last argument, returned by forward
 TARGETS = ("t", "y", "target", "targets", "label", "labels", "y_true")  # no upstream gradient

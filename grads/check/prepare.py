@@ -212,7 +212,7 @@ def _scaled(
                  for name, d in _copies(upstream, case.dtype).items()}
     again = _written_out(case, case.gradients(_copies(case.inputs, dtype), d_outputs))
     return {name: again[name] / (factor or 1.0) if name in again
-            else np.zeros_like(gradient)  # of a layer that has no more to say without upstream
+            else np.zeros_like(gradient)  # a gradient may be missing at zero upstream
             for name, gradient in gradients.items()}
 
 
@@ -230,7 +230,7 @@ def _nonlinear(
     def alike(a: np.ndarray, b: np.ndarray | float) -> bool:
         return bool((np.abs(a - b) <= CONSTANT * largest).all())
 
-    if not np.isfinite(zero).all():  # a right one may divide by it
+    if not np.isfinite(zero).all():  # a right backward may divide by its upstream
         zero = np.zeros_like(zero)
     finite = [there for there in (large, small, half) if np.isfinite(there).all()]
     if not np.isfinite(gradient).all() or (

@@ -255,7 +255,7 @@ def _diagnosis(
         name, gradients[name], numeric(name), allowed.reshape(inputs[name].shape),
         check.case.labels.get(name), inputs, other_gradients, check.upstream,
         check.evaluate.outputs)
-    if choice != "all" and probe.mended and name in probe.mended:  # its cause is known
+    if choice != "all" and probe.mended and name in probe.mended:  # already explained
         return []
     try:
         hints = diagnose(evidence, probe if choice == "all" else None)

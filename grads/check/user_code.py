@@ -109,7 +109,7 @@ def make_inputs(module: ModuleType, path: Path, name: str, rng: np.random.Genera
             inputs = make(rng)
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                raise  # of its own code
+                raise  # raised inside the user's function
             raise UserError(f"{path}: expected a function {name}_inputs(rng): {error}") from error
     if inputs is None or isinstance(inputs, str):
         raise UserError(f"{path}: expected {name}_inputs(rng) to return an array, or a tuple, list "

@@ -155,7 +155,7 @@ class Edits:
         return {key: np.array(a) for key, a in self.probe.evaluate.inputs.items()}
 
     def gradients(self) -> dict[str, Array]:
-        """The gradients; none if an output is another than before."""
+        """The gradients by name; empty if an output has changed."""
         d = {key: np.array(a) for key, a in self.evidence.upstream.items()}
         kept = self.inputs() if self.case.cacheless else copy.deepcopy(self.kept)
         if kept is None:

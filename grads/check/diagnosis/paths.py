@@ -1,8 +1,8 @@
-"""Finds the expression of the user's forward through which a wrong gradient comes wrong.
+"""Finds the expression of the user's forward whose part of a wrong gradient is wrong.
 
-The function is differentiated with an expression held constant. The difference to the function's
-derivative is what comes through this expression. If the error of the gradient is the same multiple
-of it at several points and along several directions, the expression is named.
+The function is differentiated with an expression held constant. The difference from the function's
+derivative is the part that comes through this expression. If the error of the gradient is the same
+multiple of this part at several points and along several directions, the expression is named.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
 
 
 def path(probe: Probe, evidence: Evidence) -> str | None:
-    """The phrase on the expression through which a gradient comes wrong; None if there is none."""
+    """The phrase on the expression whose part of a gradient is wrong; None if there is none."""
     codes = called(lambda: probe.case.outputs(_copied(probe.evaluate.inputs)))
     hooked = Hooked(sources_of(codes))
     if probe.stop is None:

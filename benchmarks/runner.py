@@ -27,8 +27,8 @@ from nmt.console.terminal import print
 from nmt.files import write_text
 
 RESULTS = Path(__file__).parent / "results"
-FREE = ("output", "seconds", "device", "gemm", "only", "resume", "budget",  # not what is measured
-        "go_on", "machine")
+# Options that do not change what is measured
+FREE = ("output", "seconds", "device", "gemm", "only", "resume", "budget", "go_on", "machine")
 USES = {  # an option of a benchmark -> its help
     "batch": "put N sentences into a batch",
     "batches": "time N batches",

@@ -152,7 +152,7 @@ def test_alignment_columns_are_in_reading_order(trained) -> None:
     sources = make_sources([system.source.ids(sentence)[::-1]], False)
     (by_steps,) = greedy(model, system.parameters, sources, SearchOptions())
     assert by_steps.alignment is not None and ours.alignment is not None
-    for column in range(len(sentence)):  # to a model that knows nothing of it, columns are steps
+    for column in range(len(sentence)):  # the model alone has columns in the order of its steps
         np.testing.assert_allclose(ours.alignment[:, column], by_steps.alignment[:, 4 - column],
                                    rtol=1e-5)
     assert not np.allclose(ours.alignment, ours.alignment[:, ::-1])

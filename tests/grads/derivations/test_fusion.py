@@ -91,7 +91,7 @@ def test_the_kernel_of_factors_is_the_literal_step() -> None:
                                   {}, Workspace(), factors=("tag", "case"))
     x = cache.x
     dx = rng.normal(size=x.shape)
-    gradients = encoder_backward(None, [[(None,)]], cache, dx)  # of what else reads x
+    gradients = encoder_backward(None, [[(None,)]], cache, dx)  # dx: from others
     actual = [gradients[name] for name in names]
     literal = dict(zip("abc", tables, strict=True))
     expected = {name: np.zeros_like(table) for name, table in literal.items()}

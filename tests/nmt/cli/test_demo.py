@@ -69,7 +69,7 @@ def test_an_older_demo_is_replaced_and_other_directories_are_not(tmp_path, capsy
     ):
         assert re.search(message, complaint(capsys, "demo", *wrong))
     assert files_in(tmp_path / "mine") == {"notes"}
-    assert (tmp_path / "demo" / "best.safetensors").read_bytes() == before  # the old one stands
+    assert (tmp_path / "demo" / "best.safetensors").read_bytes() == before  # kept
 
 
 MANIFEST = '["recipe.yaml", "source.vocab", "best.safetensors", "attention.png", "a", "../x.vocab"]'

@@ -308,8 +308,9 @@ def test_each_system_knows_its_own_words(system, trained, capsys) -> None:
     """A system without such sentences has a dash for a score."""
     retrained(6, **{"data.max_vocabulary": 5})
     retrained(7, **{"data.max_vocabulary": 3})
+    # A vocabulary of one word knows no sentence of several words entirely
     pairs = [pair for pair in zip(read_lines("train.en"), read_lines("train.de"), strict=True)
-             if len(set(pair[0].split())) > 1]  # a vocabulary of one word has the others whole
+             if len(set(pair[0].split())) > 1]
     source, target = (write(trained / name, *lines)
                       for name, lines in zip("st", zip(*pairs, strict=True), strict=True))
     shown, actual = systems_of(capsys, source, target, "--without-unk", "--model", "model",

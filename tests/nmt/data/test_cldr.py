@@ -152,7 +152,7 @@ def test_other_languages(source: str, target: str, script: str) -> None:
     text = " ".join(corpus.dev_references)
     assert len(re.findall(script, text)) > 200
     words = [word for _, target_words in corpus.train for word in target_words]
-    assert not [word for word in words if re.search(r"\d[./]\d+[./]\d", word)]  # no blobs
+    assert not [word for word in words if re.search(r"\d[./]\d+[./]\d", word)]  # no glued dates
     assert not re.search("length-|mass-|duration-", text)  # no codes where a name is missing
 
 

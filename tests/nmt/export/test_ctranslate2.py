@@ -69,7 +69,7 @@ def test_its_hypotheses_are_ours(name, tmp_path) -> None:
                                    [other.scores[0] for other in theirs], rtol=1e-4, atol=1e-5)
         for cut, mine, other in zip(pieces, ours, theirs, strict=True):
             if mine.words and beam == 1:  # 4.8.5 mixes up the first row of a beam's
-                of_words = mine.alignment[:len(mine.words), :len(cut)]  # theirs has no </s>
+                of_words = mine.alignment[:len(mine.words), :len(cut)]  # the peer omits </s>
                 np.testing.assert_allclose(of_words, other.attention[0], atol=1e-4)
 
 

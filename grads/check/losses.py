@@ -105,7 +105,7 @@ class LossRun:
         """The loss, and the whole result."""
         _, result = self.subject(values)
         if isinstance(result, (tuple, list)):
-            result = tuple(np.array(part) if is_numbers(part) else part for part in result)
+            result = tuple(np.array(value) if is_numbers(value) else value for value in result)
         return {"loss": np.reshape(self.parts(result)[self.number_of(result)], ())}, result
 
     def gradients(self, result: Any) -> dict[str, Any]:

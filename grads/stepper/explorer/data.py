@@ -140,7 +140,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
         "heads": heads_json(table, steps), "logits": logits_json(table, steps.numbers),
         "inside": inside,
         "loss": number(run.loss(run.forward.result)), "loss_said": run.loss_said,
-        "live": None if run.derivation.own else live_json(example, table),
+        "live": None if run.derivation.is_users else live_json(example, table),
         "tensors": table.entries,
     }
 

@@ -65,8 +65,8 @@ class RunExample:
 
     def verifications(self) -> list[Verification]:
         """What is known of every gradient. Large tensors have no central differences."""
-        if self.own is not None:
-            return self.own.verifications()
+        if self.own_verification is not None:
+            return self.own_verification.verifications()
         return [verification._replace(status="verified")
                 if verification.status == "wrong" and verification.error is not None
                 and verification.error <= self.tolerance
@@ -74,9 +74,9 @@ class RunExample:
                     self.most is None, self.most, None if self.most is None else COMPARED)]
 
     @cached_property
-    def own(self) -> Own | None:
+    def own_verification(self) -> Own | None:
         """The verification of a user's own functions; None for a derivation."""
-        return Own(self.run, self.most) if self.run.derivation.own else None
+        return Own(self.run, self.most) if self.run.derivation.is_users else None
 
     @cached_property
     def shown(self) -> Shown:
@@ -86,12 +86,13 @@ class RunExample:
     @property
     def verdict(self) -> str:
         """The verdict on a user's own functions: right, wrong, undecided or nothing."""
-        return "right" if self.own is None else self.own.verdict
+        return "right" if self.own_verification is None else self.own_verification.verdict
 
     @property
     def said(self) -> list[str]:
         """The notes, with what is known of the gradients that a user's own functions return."""
-        return [*self.notes, *(self.own.notes() if self.own is not None else [])]
+        own = self.own_verification
+        return [*self.notes, *(own.notes() if own is not None else [])]
 
     def rerun(self, edits: Any) -> Trace:
         """The backward pass with edits, traced. Readings are recorded in the edited functions

@@ -32,7 +32,7 @@ class Prediction(NamedTuple):
 def predictions(run: Run) -> Iterator[Prediction]:
     """The predictions of target words. Predictions of characters, and of the words of further
     tasks, are left out."""
-    if run.derivation.own:
+    if run.derivation.is_users:
         return
     words = next(reversed(run.example.words.values()), None)
     for call in run.forward.calls:

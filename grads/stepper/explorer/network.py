@@ -34,8 +34,8 @@ VARIABLES = {
     "attention": ("h_tilde", "a", "alpha", "dW_c", "dh_bar", "d_fed", "d_source", "dw"),
     "output": ("p", "l", "above", "d_above", "dW_hy", "db_hy", "dh_tilde"),
 }
-PART_OF_FUNCTION = {name: part for part, names in PARTS.items() for name in names}
-PART_OF_VARIABLE = {name: part for part, names in VARIABLES.items() for name in names}
+PART_OF_FUNCTION = {name: place for place, names in PARTS.items() for name in names}
+PART_OF_VARIABLE = {name: place for place, names in VARIABLES.items() for name in names}
 CALLED = re.compile(r"(\w+)\(")
 
 

@@ -132,7 +132,7 @@ class Written:
         return Derivation(
             self.target, titled(self.target), forward, backward,
             pairing(self.module, forward, backward),
-            lambda request: Example(arguments, upstream=upstream), self.follow, own=True,
+            lambda request: Example(arguments, upstream=upstream), self.follow, is_users=True,
             rewrites=self.rewrites, **others)
 
     def scalar(self, scalar: Any, gradient: Any) -> Derivation:

@@ -51,7 +51,7 @@ class Steps:
         reads = [(read.written.removesuffix(".T"), self.table.find(name, origin))
                  for read in step.reads for origin in read.origins[:OPERANDS]]
         is_bookkeeping = formula is None and self.is_bookkeeping(step)
-        if self.run.derivation.own and not is_bookkeeping:
+        if self.run.derivation.is_users and not is_bookkeeping:
             formula = self.own_formula(name, step)
         ids = list(dict.fromkeys(tensor for _, tensor in reads))
         return {
@@ -71,7 +71,7 @@ class Steps:
 
     def expansions(self, name: str, step: Step) -> list[Tree | None]:
         """The tree of each target."""
-        if self.run.derivation.own:
+        if self.run.derivation.is_users:
             return self.operands.trees(name, step)
         return expansions(step.text, self.single_reads(name, step), len(step.targets))
 
@@ -87,7 +87,7 @@ class Steps:
     def is_bookkeeping(self, step: Step) -> bool:
         """Whether a reader may skip a line. Such a line has no equation; in a user's function it
         assigns no real number."""
-        if not self.run.derivation.own:
+        if not self.run.derivation.is_users:
             return True
         return all(target.shape is None or is_integer(target.value) for target in step.targets)
 
@@ -134,7 +134,7 @@ class Steps:
 
 def equation(trace: Trace, step: Step, run: Run) -> str | None:
     """The key of a step's equation; None for a user's own line, which may mean something else."""
-    if run.derivation.own:
+    if run.derivation.is_users:
         return None
     variant = [] if run.variant is None else [run.variant.score, *["unfed"] * (not run.fed)]
     return key(step.text, [*functions(trace, step), run.derivation.name, *variant])

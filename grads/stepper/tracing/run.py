@@ -51,7 +51,7 @@ class Derivation:
     loss: Callable[[Example, Any], Any] = lambda example, result: result[0]  # of the forward's
     given: Callable[[Example, Any], tuple[Any, ...]] = (  # the backward's arguments
         lambda example, result: (*example.arguments, result[1]))
-    own: bool = False  # whether the functions are a user's, which may write into their arguments
+    is_users: bool = False  # whether the functions, a user's, may write into arguments
     settings: tuple[str, ...] = ()  # the optional settings that it uses
     sentence: str | None = None  # of a translation: where the user gives none
     recurrent: bool = False  # whether a gradient flows back through time
@@ -83,8 +83,8 @@ class Derivation:
             return Run(self, example, *passes(forward, self.loss_at(forward)), arguments,
                        arguments, example.arguments)
         passed = self.given(example, forward.result)
-        if self.own and example.upstream is not None and self.kept is None:  # the loss needs it
-            passed = (copy.deepcopy(passed[0]), *passed[1:])
+        if self.is_users and example.upstream is not None and self.kept is None:
+            passed = (copy.deepcopy(passed[0]), *passed[1:])  # the loss needs the original
         kept_arguments = self.untouched(passed)
         program = self.program(self.backward)
         backward = record(program.edited(edits) if edits else program, passed, {}, keep, self.held)
@@ -92,7 +92,7 @@ class Derivation:
 
     def program(self, function: Callable[..., Any]) -> Program:
         """The rewritten forward or backward. Those of our own derivations are made once."""
-        if self.own:
+        if self.is_users:
             return Program(function, self.follow, returns=True, rewrites=self.rewrites)
         return programs(self.forward, self.backward, self.follow)[function is self.backward]
 
@@ -100,11 +100,11 @@ class Derivation:
     def held(self) -> float:
         """The size up to which traces keep arrays alive. A user's array may be filled part by part,
         and is then read from the array itself, so all arrays of a user's function are kept."""
-        return math.inf if self.own else HELD
+        return math.inf if self.is_users else HELD
 
     def untouched(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arguments for later runs. They are copied if a user's functions may write into them."""
-        if not self.own or isinstance(arguments, Untouched):
+        if not self.is_users or isinstance(arguments, Untouched):
             return arguments
         return Untouched(copy.deepcopy(arguments))
 
@@ -175,7 +175,7 @@ class Run:
 
     def runs(self, forward: Trace) -> Runs:
         """Runs of the forward with perturbed variables. Argument forward: a trace of it."""
-        kind = OwnRuns if self.derivation.own else Runs
+        kind = OwnRuns if self.derivation.is_users else Runs
         return kind(forward, self.arguments, self.loss, self.example.named)
 
     def verifications(
@@ -189,7 +189,7 @@ class Run:
         """The trace of the forward, with the parts of its expressions."""
         arguments = Untouched(self.arguments).copied()
         parts = trace(self.derivation.forward, *arguments, follow=self.derivation.follow,
-                      parts=True, returns=self.derivation.own, **self.example.named)
+                      parts=True, returns=self.derivation.is_users, **self.example.named)
         loss_at = self.derivation.loss_at
         return parts if loss_at is None else passes(parts, loss_at(parts))[0]
 
@@ -216,7 +216,7 @@ class Run:
         return {origin: self._nearest(self.backward.target(origin).name, origins[memory])
                 for origin, memory in self.backward.memory.items()
                 if origin[0] == 0 and memory in origins and (
-                    not self.derivation.own or self._is_unchanged(origin, origins[memory]))}
+                    not self.derivation.is_users or self._is_unchanged(origin, origins[memory]))}
 
     def _is_unchanged(self, origin: Origin, origins: list[Origin]) -> bool:
         """Whether an argument of the backward has the numbers that the forward assigned. It does

@@ -24,6 +24,7 @@ ACCENTS = {"~": "\N{COMBINING TILDE}", "_bar": "\N{COMBINING MACRON}",
 RAISED = re.compile(r"(?<=[)\]])\^(T\b|\d|\([^()]*\))")  # what stands above a parenthesis
 WORDS = {"sqrt(": "√(", "hbar": "h\N{COMBINING MACRON}"}
 WORD = re.compile(r"\b(?:sqrt\(|hbar\b)")
+DOTS = re.compile(r" \.\.(?=[ ;])")
 FUNCTION = re.compile(rf"\b({'|'.join(GREEK)})(?='|&#x27;|\()")
 ARROW = re.compile(r"(?<![\w-])(-&gt;|&lt;-)(?=[a-z ])")
 PRODUCT = re.compile(r"(?<=[\w)\]}'~>;]) o (?=[\w(\[<&])")
@@ -56,7 +57,7 @@ def written(text: str) -> str:
     text = ARROW.sub(lambda match: "→" if match[1] == "-&gt;" else "←", text)
     text = FUNCTION.sub(lambda match: GREEK[match[1]], text)
     text = RAISED.sub(lambda match: f"<sup>{index(match[1])}</sup>", SYMBOL.sub(symbol, text))
-    return WORD.sub(lambda match: WORDS[match[0]], text).replace(" .. ", " … ")
+    return DOTS.sub(" …", WORD.sub(lambda match: WORDS[match[0]], text))
 
 
 def symbol(match: re.Match[str]) -> str:

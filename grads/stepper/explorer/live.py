@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,10 @@ class TapedRun:
         derivation, given = run.derivation, run.example
         example = replace(
             given, upstream=self.with_leaves("upstream", given.upstream),
-            arguments=tuple(self.with_leaves(f"{i}", argument)
-                            for i, argument in enumerate(given.arguments)))
+            arguments=tuple(
+                self.with_leaves(name if isinstance(argument, np.ndarray) else f"{i}", argument)
+                for i, (name, argument) in enumerate(zip(
+                    signature(derivation.forward).parameters, given.arguments, strict=False))))
         forward = record(run.forward.program, example.arguments, example.named, EVERY)
         backward = record(run.backward.program, derivation.given(example, forward.result), {},
                           EVERY)

@@ -146,6 +146,7 @@ def test_every_derivation_can_be_recorded(name: str) -> None:
     example = open_example(name, Settings(seed=1))
     program = live_json(example, Table(example.run, example.shown.steps))
     assert program is not None and program["inputs"]
+    assert not any(leaf["name"].isdigit() for leaf in program["inputs"])  # the menu shows the names
 
 
 # --- the tape -------------------------------------------------------------------------------------

@@ -62,10 +62,8 @@ class TapedRun:
         derivation, given = run.derivation, run.example
         example = replace(
             given, upstream=self.with_leaves("upstream", given.upstream),
-            arguments=tuple(
-                self.with_leaves(name if isinstance(argument, np.ndarray) else f"{i}", argument)
-                for i, (name, argument) in enumerate(zip(
-                    signature(derivation.forward).parameters, given.arguments, strict=False))))
+            arguments=tuple(map(self.with_leaves, signature(derivation.forward).parameters,
+                                given.arguments)))
         forward = record(run.forward.program, example.arguments, example.named, EVERY)
         backward = record(run.backward.program, derivation.given(example, forward.result), {},
                           EVERY)
@@ -78,7 +76,8 @@ class TapedRun:
         """An argument in which arrays, and numbers in lists, are replaced by leaves. Parameters
         keep the forward's names."""
         if isinstance(value, Mapping):
-            return {key: self.with_leaves(str(key), entry) for key, entry in value.items()}
+            return {key: self.with_leaves(key if isinstance(key, str) else f"{name}[{key}]", entry)
+                    for key, entry in value.items()}
         if is_named(value):
             return type(value)(*(self.with_leaves(key, entry) for key, entry in
                                  zip(value._fields, value, strict=True)))
@@ -134,17 +133,18 @@ def words_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
     if tables not in (["W_e"], ["encoder.W_e", "decoder.W_e"]) or not run.derivation.recurrent:
         return []  # where no network is drawn the words stand in many places
     x, y = run.example.arguments[1:3]
+    source, target = [*signature(run.derivation.forward).parameters][1:3]
     if not all(type(word) is int for word in (*x, *y)):
         return []
     one_side = len(tables) == 1
     for k, word in enumerate(x):
-        names = [f"1[{k}]", *([f"2[{k - 1}]"] if one_side and k else [])]
+        names = [f"{source}[{k}]", *([f"{target}[{k - 1}]"] if one_side and k else [])]
         words.append({"word": word, "vocabulary": "input", "read": k,
                       "next": k - 1 if one_side and k else None,
                       "lines": [leaves[name].node for name in names]})
     for k, word in enumerate([] if one_side else y):
         words.append({"word": word, "vocabulary": "output", "read": len(x) + k + 1,
-                      "next": len(x) + k, "lines": [leaves[f"2[{k}]"].node]})
+                      "next": len(x) + k, "lines": [leaves[f"{target}[{k}]"].node]})
     return words
 
 

@@ -92,7 +92,7 @@ def test_a_run_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
             ({"subwords": small | {"dropout": 0.1}}, "dropout: expected none of the kind sentence"),
             ({"subwords": small | {"merges": 9}}, "merges: expected none of the kind sent"),
             ({"subwords": {"size": 9}}, "size: expected none of the kind bpe, got 9"),
-            ({"subwords": theirs | {"kind": "bpe"}}, "subwords.kind: expected sentencepiece, of"),
+            ({"subwords": theirs | {"kind": "bpe"}}, "subwords.kind: expected sentencepiece, the"),
             ({"subwords": {"kind": "unigram"}}, "kind: expected one of bpe, sentencepiece, got")):
         write_recipe(tmp_path / "r.yaml", data=changes)
         assert said in complaint(capsys, "train", "r.yaml", "--output", "n")

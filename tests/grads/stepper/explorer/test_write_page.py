@@ -73,7 +73,7 @@ def test_the_nearest_place_decides_the_equation() -> None:
 
 def test_errata_are_those_of_the_document() -> None:
     assert errata() == cites.read(ERRATA.read_text(encoding="utf-8"))
-    assert errata()["4"]["text"][0].startswith("Eqs. 2.47-2.50 print `g'(T_lstm z_t)`, at the pre")
+    assert errata()["4"]["text"][0].startswith("Eqs. 2.47-2.50 print g'(T_lstm z_t), at the pre")
 
 
 def test_everything_that_an_equation_s_words_cite_is_said() -> None:

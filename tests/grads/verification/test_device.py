@@ -34,7 +34,7 @@ def launcher(monkeypatch):
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_fused_backward_passes_against_numerical_differentiation(entry, launcher):
     with backend.using(strict):
-        report = check(entry)
+        report = check(entry, together=True)
     report.raise_if_wrong()
     assert launcher.names, "no fused kernel was taken"
 

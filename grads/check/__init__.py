@@ -98,7 +98,8 @@ class Extent:
     sample: int | None = None  # entries of each larger tensor, in addition to its directions
     together: bool = False  # directions over all tensors at once and no entry: for large models
     method: str | None = None  # both, complex, ridders, central, forward; None: as above
-    diagnosis: int = SAMPLE  # entries of a larger tensor for the diagnosis; 0: none
+    diagnosis: int = SAMPLE  # entries of a larger tensor for the diagnosis, fewer of each if many
+    # tensors are wrong; 0: none
     rtol: float = 0.0  # relative error that is allowed in addition to rounding
 
     def __post_init__(self) -> None:
@@ -202,7 +203,7 @@ def _rows(
     """
     names = [name for name in wanted if check.analytic["all"][name].size]
     check.evaluate.complex_step = methods[0] == "complex"
-    if names and (not check.evaluate.complex_step or check.evaluate.in_float32()):
+    if names and not check.evaluate.complex_step:
         observe_noise(check, lines_together(check.evaluate.inputs, names, rng, 1, True)[0])
     try:
         failed = [] if how.every_entry else along_directions(check, names, how, methods, rng)

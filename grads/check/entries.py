@@ -37,6 +37,9 @@ from grads.check.watch import TimeUp, unconfirmed
 
 ALL = 1024  # entries that are differentiated if directions have too few digits; by complex step 16
 # times as many
+MOST = 512  # entries that are differentiated for the diagnosis if several tensors are wrong
+LEAST = 64  # of each of them
+LOCATE_ONE = 32  # entries of a sample for each wrong entry that is located
 LINES = 8  # most lines along which wrong entries and kinks are located
 SHARE = 4  # one entry in 4 of a sample is chosen at random
 
@@ -64,8 +67,9 @@ def doubted_rows(
     if how.diagnosis or sampled:
         chosen = [name for name in names
                   if sampled or any(bad.line.row == name for bad in single)]
-        rows = merged(rows, check_entries(check, chosen, methods, how.sample or how.diagnosis,
-                                          single, rng, all_methods=sampled))
+        sample = how.sample or min(how.diagnosis, max(LEAST, MOST // max(1, len(chosen))))
+        rows = merged(rows, check_entries(
+            check, chosen, methods, sample, single, rng, all_methods=sampled))
     else:
         rows = [with_all_methods(check, row, failed, methods) for row in rows]
     if joint and not any(row.status in BAD for row in rows):
@@ -164,6 +168,7 @@ def _chosen(
     if len(unfinite):
         return unfinite[:sample], []
     share = sample if at_random else sample // SHARE
+    most = LOCATED if at_random else max(1, min(LOCATED, sample // LOCATE_ONE))
     where = choose(gradient, check.case.labels.get(name), share, rng)
     doubtful: list[tuple[str, Cleared]] = []
     lines = sorted(failed, key=lambda bad: bad.word)[::-1]  # wrong ones, then coarse ones
@@ -173,7 +178,7 @@ def _chosen(
             continue
         if any(choice == bad.choice and known.entries for choice, known in doubtful):
             continue  # another line has led to wrong entries
-        result = cleared(check, bad.choice, bad.line, bad.method, LOCATED)
+        result = cleared(check, bad.choice, bad.line, bad.method, most)
         led_to = [entry for _, entry in (*result.kinks, *result.entries)]
         where = np.union1d(where, np.array(led_to, np.int64))
         doubtful += [(bad.choice, result)] * (result.word == "wrong")

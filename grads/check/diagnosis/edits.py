@@ -55,7 +55,7 @@ ALONE = {
 # the same with a number # of the function, and then with another value #
 SCALED = ("{} * #", "{} / #")
 FACTORS = ("{} / len({})", "{} * len({})")
-SIMPLE = ("{} * #", "#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #", "#", "{} / #", "{} + #", "{} - #")
+SIMPLE = ("{} * #", "{} / #", "#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #", "#", "{} + #", "{} - #")
 WITH = ("{} * #[:, None]", "{} * (# > 0)", "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)",
         "{} * (1 + #)", "1 - # ** 2", "# * (1 - #)", "1.0 * (# > 0)", "{} * np.exp(#)",
         "{} / (1 + np.exp(-#))", "{} * np.cos(#)", "{} * np.log(#)",
@@ -76,6 +76,7 @@ class Seen(NamedTuple):
 
     value: Any
     spaces: tuple[dict[str, Any], dict[str, Any]]
+    again: bool  # whether it was evaluated more than once: the others are not known
     varies: bool  # whether it had several values
 
 
@@ -178,10 +179,12 @@ class Edits:
             before = self.seen.get(number)
             varies = before is not None and (
                 before.varies or not np.array_equal(before.value, value))
-            if before is None or np.any(value) or not np.any(before.value):
+            seen = before
+            if seen is None or np.any(value) or not np.any(seen.value):
                 frame = sys._getframe(1)
                 space = frame.f_globals, dict(frame.f_locals)
-                self.seen[number] = Seen(copy.copy(value), space, varies)
+                seen = Seen(copy.copy(value), space, False, False)
+            self.seen[number] = seen._replace(again=before is not None, varies=varies)
         return value
 
     def works(self, said: Callable[[], str]) -> bool:
@@ -279,11 +282,11 @@ class Edits:
             fits = kind(value) == letter and (
                 np.shape(value) in (shape, (*shape, 1)) or (letter in "fi" and not shape)
                 or (VALUE not in text and np.ndim(value) == len(shape)))
-            if not (fits or (kind(value) and literal(site.node))):
+            if not (fits or (kind(value) and literal(site.node))) or (
+                    site.inside_index and np.shape(value) != shape):
                 continue
-            index = letter == "i" and seen.varies  # only its last value is known
-            key = numbers, text if index or letter == "r" else np.asarray(value).tobytes()
-            if key in tried or np.array_equal(value, seen.value):
+            key = numbers, text if seen.again or letter == "r" else np.asarray(value).tobytes()
+            if key in tried or (np.array_equal(value, seen.value) and not seen.again):
                 continue
             tried.add(key)
 
@@ -324,19 +327,25 @@ class Edits:
         sites: list[tuple[int, ...]] = [(number,) for number in numbers]
         sites += [tuple(same_text) for same_text in alike.values() if len(same_text) > 1]
         letters = {site: kind(self.seen[site[0]].value) for site in sites}
+        lengths = {f"({text})" for text in implied(self.hooked.sources)}
         scalars = {text: value for text, value in values.items() if np.ndim(value) == 0}
         indices = [site for site in sites if letters[site] == "i"]
+        constants = [site for site in sites if literal(self.hooked.sites[site[0]].node)
+                     and not self.hooked.sites[site[0]].inside_index]
         integers = {text: value for text, value in values.items() if kind(value) == "i"}
-        yield from self.with_values(
-            [site for site in indices if not self.seen[site[0]].varies], scalars, ("#",))
+        sizes = [site for site in indices if not self.seen[site[0]].varies]
+        for known in (lengths & scalars.keys(), scalars):
+            yield from self.with_values(sizes, {text: scalars[text] for text in known}, ("#",))
         yield from ((site, form.replace("{}", VALUE)) for alike_kind, forms in ALONE.items()
                     for form in forms for site, letter in letters.items() if letter == alike_kind)
         yield from self.with_values(indices, integers, ("#",))
-        yield from self.with_values(sites, scalars, SCALED)
+        names = {text: value for text, value in scalars.items() if text.isidentifier()}
+        for texts in (names, scalars):
+            yield from self.with_values(sites, texts, SCALED)
         floats = [site for site, letter in letters.items() if letter == "f"]
         yield from ((site, form.replace("{}", VALUE)) for form in FACTORS for site in floats)
         yield from self.with_values(sites, values, SIMPLE)
-        yield from self.with_values(sites, values, WITH)
+        yield from self.with_values([*dict.fromkeys(floats + constants)], values, WITH)
         yield from self.with_values(floats, integers, INDEXED)
 
     def other_numbers(

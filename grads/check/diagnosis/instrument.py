@@ -37,6 +37,7 @@ class Site(NamedTuple):
     node: ast.expr
     root: int  # the number of the largest expression around it
     text: str  # its source
+    inside_index: bool
 
     @property
     def line(self) -> int:
@@ -72,13 +73,20 @@ class _Hooks(ast.NodeTransformer):
     """Passes every expression of a function through the hook."""
 
     def __init__(self, function: Any, sites: list[Site]) -> None:
-        self.function, self.sites, self.root = function, sites, -1
+        self.function, self.sites, self.root, self.index = function, sites, -1, False
+
+    def indices(self, node: ast.expr) -> Any:
+        """An index with hooks."""
+        outer, self.index = self.index, True
+        changed = self.visit(node)
+        self.index = outer
+        return changed
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, (ast.JoinedStr, ast.arguments, ast.Lambda)):
             return node
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            node.slice = self.visit(node.slice)
+            node.slice = self.indices(node.slice)
             return node
         if isinstance(node, ast.If) and any(isinstance(inner, ast.Break) for inner in node.body):
             node.body = [self.visit(inner) for inner in node.body]  # not when an iteration ends
@@ -91,7 +99,7 @@ class _Hooks(ast.NodeTransformer):
             return node
         number, root = len(self.sites), self.root
         self.sites.append(Site(
-            self.function, node, number if root < 0 else root, ast.unparse(node)))
+            self.function, node, number if root < 0 else root, ast.unparse(node), self.index))
         self.root = number if root < 0 else root
         changed: Any = copy.deepcopy(node)
         if isinstance(changed, ast.Call):  # not the function that is called, but its object
@@ -99,6 +107,8 @@ class _Hooks(ast.NodeTransformer):
                 changed.func.value = self.visit(changed.func.value)
             changed.args = [self.visit(a) for a in changed.args]
             changed.keywords = [self.visit(a) for a in changed.keywords]
+        elif isinstance(changed, ast.Subscript):
+            changed.value, changed.slice = self.visit(changed.value), self.indices(changed.slice)
         elif not isinstance(changed, ast.Attribute) or not isinstance(changed.value, ast.Name) or (
                 changed.attr == "T"):
             changed = self.generic_visit(changed)

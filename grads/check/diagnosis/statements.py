@@ -169,7 +169,8 @@ def _added_at(node: Any) -> Any:
     ufunc = ufuncs.get(type(getattr(node, "op", ast.Add())))
     if not isinstance(target, ast.Subscript) or ufunc is None:
         return None
-    plain = not any(isinstance(inner, ast.Slice) for inner in ast.walk(target.slice))
+    entries = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    plain = not any(isinstance(entry, ast.Slice) for entry in entries)
     call: Any = ast.parse(f"np.{ufunc}.at(x, {'0' if plain else 'np.s_[0]'}, y)").body[0]
     call.value.args[0] = copy.deepcopy(target.value)
     if plain:

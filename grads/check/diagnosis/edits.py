@@ -55,7 +55,8 @@ ALONE = {
 # the same with a number # of the function, and then with another value #
 SCALED = ("{} * #", "{} / #")
 FACTORS = ("{} / len({})", "{} * len({})")
-SIMPLE = ("{} * #", "{} / #", "#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #", "#", "{} + #", "{} - #")
+PRODUCTS = ("#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #")  # whose shapes leave few to try
+SIMPLE = ("{} * #", "{} / #", "#", "{} + #", "{} - #")
 WITH = ("{} * #[:, None]", "{} * (# > 0)", "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)",
         "{} * (1 + #)", "1 - # ** 2", "# * (1 - #)", "1.0 * (# > 0)", "{} * np.exp(#)",
         "{} / (1 + np.exp(-#))", "{} * np.cos(#)", "{} * np.log(#)",
@@ -254,7 +255,8 @@ class Edits:
         sites, tried = [(number,) for number in numbers], set[Any]()
         if self.in_place(chain(
                 self.other_numbers(sites), self.with_values(
-                    sites, {text: values[text] for text in names & values.keys()}, SIMPLE)), tried):
+                    sites, {text: values[text] for text in names & values.keys()},
+                    (*SIMPLE, *PRODUCTS))), tried):
             return
         for source, phrase in changed_statements(self.hooked.sources, self.forwards):
             if time.process_time() > self.stop:
@@ -339,10 +341,11 @@ class Edits:
         yield from ((site, form.replace("{}", VALUE)) for alike_kind, forms in ALONE.items()
                     for form in forms for site, letter in letters.items() if letter == alike_kind)
         yield from self.with_values(indices, integers, ("#",))
+        floats = [site for site, letter in letters.items() if letter == "f"]
+        yield from self.with_values(floats, values, PRODUCTS)
         names = {text: value for text, value in scalars.items() if text.isidentifier()}
         for texts in (names, scalars):
             yield from self.with_values(sites, texts, SCALED)
-        floats = [site for site, letter in letters.items() if letter == "f"]
         yield from ((site, form.replace("{}", VALUE)) for form in FACTORS for site in floats)
         yield from self.with_values(sites, values, SIMPLE)
         yield from self.with_values([*dict.fromkeys(floats + constants)], values, WITH)

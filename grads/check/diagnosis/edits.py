@@ -343,6 +343,8 @@ class Edits:
         yield from self.with_values(indices, integers, ("#",))
         floats = [site for site, letter in letters.items() if letter == "f"]
         yield from self.with_values(floats, values, PRODUCTS)
+        yield from self.with_values(floats, {
+            text: value for text, value in values.items() if text.isidentifier()}, ("#",))
         names = {text: value for text, value in scalars.items() if text.isidentifier()}
         for texts in (names, scalars):
             yield from self.with_values(sites, texts, SCALED)

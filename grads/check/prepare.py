@@ -107,7 +107,12 @@ def gradients_of(
 ) -> dict[str, Arrays]:
     """The analytic gradients: through all outputs together, and through each of several outputs."""
     inputs, d_outputs = _copies(case.inputs), _copies(upstream, case.dtype)
-    analytic = {"all": _written_out(case, case.gradients(inputs, d_outputs))}
+    gradients = case.gradients(inputs, d_outputs)
+    missing = [name for name in case.inputs if gradients.get(name) is None]
+    if not case.fixed and 0 < len(missing) < len(case.inputs) and (
+            gradients.keys() <= case.inputs.keys()):
+        raise NoGradient(missing)
+    analytic = {"all": _written_out(case, gradients)}
     findings += [Finding("mutated", name, "the backward writes into the input")
                  for name in differing(inputs, case.inputs)]
     findings += [Finding("mutated", f"d{name}", "the backward writes into the upstream gradient")
@@ -119,10 +124,6 @@ def gradients_of(
 
 
 def _written_out(case: Case, gradients: Mapping[str, Any]) -> Arrays:
-    missing = [name for name in case.inputs if gradients.get(name) is None]
-    if not case.fixed and 0 < len(missing) < len(case.inputs) and (
-            gradients.keys() <= case.inputs.keys()):
-        raise NoGradient(missing)
     return {name: dense(d, name, case.inputs) for name, d in gradients.items()}
 
 

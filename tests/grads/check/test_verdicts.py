@@ -469,3 +469,25 @@ def test_a_function_of_its_inputs_without_a_gradient_of_one():
     x, w = np.array([0.3, -1.2]), np.array([2.0, 0.7])
     report = check_gradients(lambda x, w: (x * w).sum(), [x, w], lambda x, w: (w, None))
     assert report.verdict == "undecided" and report.rows[0].status == "ok"
+
+
+class Updating:
+    """A layer that updates its parameters: without an upstream gradient there is no update."""
+
+    def __init__(self):
+        self.W, self.b = np.array([[0.3, -1.2], [0.7, 0.4]]), np.array([[0.1, -0.5]])
+
+    def forward(self, x):
+        self.x = x
+        return x @ self.W + self.b
+
+    def backward(self, d, learning_rate):
+        dx = d @ self.W.T
+        self.W -= learning_rate * self.x.T @ d
+        self.b -= d  # the learning rate is forgotten
+        return dx
+
+
+def test_gradients_that_vanish_with_the_upstream_gradient_are_not_missing():
+    report = check_layer(Updating(), np.array([[1.5, -0.3]]))
+    assert report.verdict == "wrong" and [row.name for row in report.wrong] == ["b"]

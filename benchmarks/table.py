@@ -296,9 +296,11 @@ def checks(records: Records) -> list[str]:
 def checkers(records: Records) -> list[str]:
     """The results of each gradient checker on the corpus of right and wrong functions."""
     return placed("gradient checker, on right and wrong functions | false alarms | misses | "
-                 "time for the right ones", (
+                 "wrong ones named by their cause | processor time for the right ones", (
         (place, f"`{name}` | **{len(verdict['false_alarms'])}** of {row['right']} | "
-         f"**{len(verdict['misses'])}** of {row['wrong']} | {ms(medians(row)[name])}")
+         f"**{len(verdict['misses'])}** of {row['wrong']} | "
+         + (f"{row['wrong'] - len(verdict['unnamed'])} of {row['wrong']}" if "unnamed" in verdict
+            else "none") + f" | {verdict['processor_seconds']:.1f} s")
         for place, row in rows_of(records, "checkers")
         for name, verdict in row["checkers"].items()))
 

@@ -143,6 +143,15 @@ seedless = alone
 def failing_inputs(rng):
     return [1]
 
+def rectangle_inputs(rng):
+    return 2.0, 3.0
+
+def rectangle(x, y):
+    return x * y
+
+def rectangle_gradient(x, y):
+    return y, x
+
 def failing(x):
     return x / 0
 '''
@@ -223,6 +232,11 @@ def test_at_a_kink_the_reason_stands_beside_the_error(pair_file, printed):
 def test_a_function_on_one_line_and_a_return_behind_its_condition(pair_file, printed):
     text = printed(f"{pair_file}:oneline")
     assert "verified: d loss / d x, 3 of 3 entries" in text and "right for x." in text
+
+
+def test_the_verdict_is_on_what_is_returned_where_no_line_has_a_gradient(pair_file, printed):
+    text = printed(f"{pair_file}:rectangle")
+    assert "right for x, y." in text and text.splitlines()[-1].startswith("RIGHT: what the backw")
 
 
 def test_a_run_that_the_functions_own_assertion_ends_decides_nothing(pair_file, printed):

@@ -92,7 +92,7 @@ class Shown:
         if self.verdict == "nothing":
             return ["NOTHING WAS VERIFIED"]
         if self.verdict == "right" and not count:
-            return ["RIGHT: what the backward returns is verified; none of its lines has a gradient"]
+            return ["RIGHT: what the backward returns is verified; no line of it has a gradient"]
         if self.first_wrong is None:
             return [f"{self.verdict.upper()}: {verified}"]
         _, step = self.steps[self.first_wrong]

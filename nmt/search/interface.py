@@ -12,7 +12,7 @@ from nmt.data.batches import Side
 
 RANGES = {"beam": (1, 10_000), "minimum_steps": (1, 10**6), "minimum_length": (0, 10**6),
           "nbest": (1, 10_000), "longest_word": (1, 10**6), "lengths": (1, 1000),
-          "length_factor": (0.001, 1000.0),
+          "length_factor": (1e-9, 1000.0),
           "length_normalisation": (0.0, 20.0)}  # lp of a million steps does not overflow
 
 
@@ -42,11 +42,11 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         for name, (least, most) in RANGES.items():
-            value, kinds = getattr(self, name), (int, type(most))
-            is_number = isinstance(value, kinds) and not isinstance(value, bool)
+            value, kind = getattr(self, name), "an integer" if type(most) is int else "a number"
+            is_number = isinstance(value, (int, type(most))) and not isinstance(value, bool)
             if not (is_number and least <= value <= most):
-                raise ValueError(f"{name}: expected {kinds[1].__name__} from {least} to {most:,}, "
-                                 f"got {value!r}")
+                raise ValueError(f"{name}: expected {kind} of at least {least} and at most "
+                                 f"{most:,}, got {value!r}")
         if self.nbest > self.beam:
             raise ValueError(f"nbest: expected at most beam = {self.beam}, got {self.nbest}")
 

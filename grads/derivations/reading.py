@@ -24,8 +24,8 @@ from grads.derivations.rnnsearch import (
     context,
     context_grad,
     plus,
-    query_grad,
     query_of,
+    query_of_grad,
     zero_part,
 )
 from grads.derivations.units import (
@@ -137,7 +137,7 @@ def reading_step_grad(
     dc = dc_deep + dc_unit                                       # c_i is read twice
     q = query_of(s_prev, v, model.query)
     dq, dh_align, d_score = CONTEXTS[model.context].backward(dc, alpha, q, h_bar, alignment)
-    ds_align, dv_align = query_grad(dq, s_prev, v, model.query)
+    ds_align, dv_align = query_of_grad(dq, s_prev, v, model.query)
     dv = dv_unit + dv_align                                      # E y_{i-1}: input, maybe query
     ds_prev = ds_unit + ds_align                                 # s_{i-1}: state and query
     return ds_prev, dv, dh_align, dW, db, d_score

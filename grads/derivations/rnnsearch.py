@@ -116,7 +116,7 @@ def query_of(s_prev: Array, v: Array, query: str) -> Array:
     return np.vstack([s_prev, v])                                # (Nair 7.2 score)
 
 
-def query_grad(dq: Array, s_prev: Array, v: Array, query: str) -> tuple[Array, Array]:
+def query_of_grad(dq: Array, s_prev: Array, v: Array, query: str) -> tuple[Array, Array]:
     """ds_prev (H, 1) and dv (E, 1), which is zero if the query does not have the word."""
     if query == "state":
         return dq, np.zeros_like(v)
@@ -227,7 +227,7 @@ def backward(
         q = query_of(s[i - 1], v, trace.query)
         dq, dh_align, d_score = context_grad(                    # (Bahdanau 5), (Bahdanau 6)
             dc[i], trace.alpha[i], q, h, alignment)
-        ds_align, dv_align = query_grad(dq, s[i - 1], v, trace.query)
+        ds_align, dv_align = query_of_grad(dq, s[i - 1], v, trace.query)
         dv = dv_deep + dv_unit + dv_align                        # E y_{i-1} is read twice or thrice
         d_alignment = plus(d_alignment, d_score)
         ds[i - 1] = ds[i - 1] + ds_unit + ds_align               # s_{i-1} is the state, and attends

@@ -160,6 +160,10 @@ def check_case(
         rows = _rows(check, wanted, how, METHODS[how.method or "both"], rng)
         if not check.evaluate.complex_step:
             rows = [unseen(check, row, METHODS[how.method or "both"][-1]) for row in rows]
+        if any(row.status in ("wrong", "disagree") for row in rows):
+            from grads.check.iterations import iterations_undecided
+
+            rows = iterations_undecided(check, rows)
         if watch.stopped:
             raise TimeUp
         at = special(check.evaluate.inputs)
@@ -203,7 +207,7 @@ def _rows(
     """
     names = [name for name in wanted if check.analytic["all"][name].size]
     check.evaluate.complex_step = methods[0] == "complex"
-    if names and not check.evaluate.complex_step:
+    if names and (not check.evaluate.complex_step or check.evaluate.in_float32()):
         observe_noise(check, lines_together(check.evaluate.inputs, names, rng, 1, True)[0])
     try:
         failed = [] if how.every_entry else along_directions(check, names, how, methods, rng)

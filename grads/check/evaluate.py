@@ -99,6 +99,13 @@ class Evaluator:
                 for step in t]
         return {name: np.array([run[name].reshape(-1) for run in runs]) for name in self.outputs}
 
+    def in_float32(self) -> bool:
+        """Whether all outputs are fractions that float32 can represent."""
+        values = np.concatenate([np.ravel(out) for out in self.outputs.values()] or [np.zeros(0)])
+        values = values[np.isfinite(values) & (values != np.rint(values))]
+        with np.errstate(over="ignore"):
+            return bool(values.size) and bool((values.astype(np.float32) == values).all())
+
     def _first_run(self) -> dict[str, Array]:
         """The outputs at the given inputs. Raises ValueError unless all are real numbers."""
         for name, a in self.inputs.items():

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grads.check.comparison import COARSE, Check, Compared
+from grads.check.comparison import COARSE, SAFETY, Check, Compared
 from grads.check.directions import Arrays, Failed, check_lines, compare_line, row_of
 from grads.check.evaluate import Line
 from grads.check.kinks import find_kink, find_kink_along
+from grads.check.precision import rounding_of_inputs
 from grads.check.result import BAD, Row
 
 SLIGHT = 5  # if wrong entries agree to 5 digits, the function may be an iteration
@@ -187,6 +188,10 @@ def decided(
         agreed = (slightly_wrong(digits),) * (SLIGHT <= digits)
         if words == {"wrong"}:
             return "wrong", agreed
+        if methods[0] == "complex" and all(other.words[0] != "wrong" for other in results[1:]):
+            change = rounding_of_inputs(check, choice, [line])
+            if abs(results[0].analytic - results[0].numeric) <= SAFETY * change:
+                return "ok", ()
         return ("disagree", (_apart(methods), *agreed)) if "right" in words else ("wrong", agreed)
     doubtful = [result for method in methods
                 if (result := cleared(check, choice, line, method)).word == "wrong"]

@@ -7,7 +7,7 @@ differences between points that are close together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,14 +15,20 @@ import numpy as np
 from grads.check.analytic import dense
 from grads.check.case import Case
 from grads.check.comparison import COARSE, EXACT, IN_FLOAT64, SAFETY, Check
+from grads.check.differentiate import Probe, along
 from grads.check.directions import ALIKE_RATIO, NEARBY, compare_line, lines_of
-from grads.check.evaluate import Line, NotAnalytic
+from grads.check.evaluate import Evaluator, Line, NotAnalytic, weights_of
 from grads.check.result import Row
 
 RUNS = 3  # number of repeated computations
 SPACINGS = (2.0**-22, 2.0**-16, 2.0**-10)  # of values that show an output's rounding
 BESIDE = np.concatenate([np.arange(-8.0, 0.0), np.arange(1.0, 9.0)])  # on both sides
 LOUD = 2.0**16  # rounding, in eps of float64, from which an output counts as less precise
+LONG = (2.0, 4.0, 8.0)  # steps, in units of the inputs
+ABOUT = 1 + 1e-3 * np.arange(16)  # factors of steps of about the same length
+ALIKE_CHANGE = 0.5  # changes over about the same step differ by less than this, unless by rounding
+FEW = 4  # roundings
+LITTLE = 1e-11  # fraction of the outputs: a larger change shows in short steps, too
 HIDDEN = ("fewer than three digits can be had here: in a difference, rounding is larger than "
           "this tensor's gradient, which is far below those of other tensors")
 ILL_CONDITIONED = ("complex step says that it is right, and differences that it is wrong: the last "
@@ -82,12 +88,30 @@ def disputed(check: Check, row: Row) -> Row:
     return replace(row, status="disagree", hints=(ILL_CONDITIONED,))
 
 
+def rounding_of_inputs(check: Check, choice: str, lines: Sequence[Line]) -> np.ndarray:
+    """The largest change (n,) of the derivatives along lines when the inputs change in their last
+    bits, by complex step; zero if it does not suit. No gradient is more exact."""
+    evaluate, rng = check.evaluate, np.random.default_rng(0)
+    slopes = []
+    for run in range(RUNS + 1):
+        beside = {name: _neighbour(x, rng) if run and x.dtype.kind == "f" else x
+                  for name, x in evaluate.inputs.items()}
+        try:
+            numeric = along(Evaluator(check.case.outputs, beside), beside, check.weights(choice),
+                            [line.direction for line in lines])
+        except Exception:  # the code may not take these inputs, or complex numbers
+            return np.zeros(len(lines))
+        evaluate.evaluations += len(lines)
+        slopes.append(numeric.value.sum(axis=0))
+    return np.nan_to_num(np.abs(np.array(slopes[1:]) - slopes[0]).max(axis=0))
+
+
 def unseen(check: Check, row: Row, method: str) -> Row:
     """The row, undecided if the differences' rounding is larger than its gradient.
 
     A gradient far below those of other tensors may be mere rounding, which changes at random when
     the inputs change a little. Then it is right. Otherwise the differences have to show it to three
-    digits.
+    digits. A gradient of zeros is hidden if long steps change the outputs, but short ones do not.
     """
     overall = max(check.largest["all"].values(), default=0.0)
     eps = float(np.finfo(np.float64).eps)
@@ -99,11 +123,14 @@ def unseen(check: Check, row: Row, method: str) -> Row:
     numeric = check.through(check.along([line], method), "all")
     value, error = abs(float(numeric.value[0])), SAFETY * float(numeric.error[0])
     slopes = _slopes_beside(check, row.name, v)
-    if slopes.any():
-        if check.case.fixed or not np.ptp(slopes) < ALIKE_RATIO * np.abs(slopes).min():
-            return row
-        if not value or error > COARSE * value:
-            return replace(row, status="undecided", hints=(HIDDEN,))
+    if not slopes.any():
+        hidden = value <= error and _moves_at_last(check, line)
+    elif not np.ptp(slopes) < ALIKE_RATIO * np.abs(slopes).min() or check.case.fixed:
+        return row
+    else:
+        hidden = not value or error > COARSE * value
+    if hidden:
+        return replace(row, status="undecided", hints=(HIDDEN,))
     check.apart.add(row.name)
     word = compare_line(check, "all", line, method).words[0]
     return replace(row, status="wrong") if word == "wrong" else row
@@ -123,6 +150,22 @@ def _slopes_beside(check: Check, name: str, v: np.ndarray) -> np.ndarray:
         except Exception:  # the code may not take these inputs
             slopes.append(np.nan)
     return np.array(slopes)
+
+
+def _moves_at_last(check: Check, line: Line) -> bool:
+    """Whether a long step changes the outputs a little, and by more than rounding: steps of about
+    the same length change them by about as much."""
+    probe = Probe(check.evaluate, weights_of(check.evaluate, check.upstream), line)
+    size = sum(float(np.abs(weight * base).sum())
+               for base, weight in zip(probe.base, probe.weights, strict=True))
+    rounding = float(np.finfo(np.float64).eps) * size
+    for step in LONG:
+        outputs = zip(probe(step * probe.unit * ABOUT), probe.base, probe.weights, strict=True)
+        changes = np.sum([(out - base) @ weight for out, base, weight in outputs], axis=0)
+        change = float(np.abs(changes).min())
+        if np.ptp(changes) < ALIKE_CHANGE * change and FEW * rounding < change < LITTLE * size:
+            return True
+    return False
 
 
 def observe_noise(check: Check, line: Line) -> None:

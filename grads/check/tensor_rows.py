@@ -19,9 +19,11 @@ from grads.check.diagnosis.evidence import Evidence
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import Numeric
 from grads.check.directions import NOTHING
+from grads.check.evaluate import entry_line
 from grads.check.halving import SLIGHT, Cleared, decided, slightly_wrong
 from grads.check.kinked_entries import Estimates, kinks_of
 from grads.check.other_inputs import rounding_alone
+from grads.check.precision import rounding_of_inputs
 from grads.check.result import ErrorMap, Row
 from grads.check.watch import UNSURE, TimeUp, uncovered
 
@@ -178,29 +180,37 @@ def _statuses(
             said.setdefault(position, []).append(word)
     status = {position: NAMES.get(frozenset(words), "wrong") for position, words in said.items()}
     status |= dict.fromkeys(_apart(check, choice, name, estimates).tolist(), "disagree")
-    doubtful = [position for position, word in status.items() if word == "disagree"]
+    doubtful = {position: word for position, word in status.items()
+                if word == "disagree" or {"wrong", "coarse"} == set(said[position])}
     near = _near_enough(check, choice, name, estimates, doubtful) if doubtful else set()
     return status | dict.fromkeys(near, "right")
 
 
 def _near_enough(
-    check: Check, choice: str, name: str, estimates: Estimates, doubtful: Sequence[int]
+    check: Check, choice: str, name: str, estimates: Estimates, doubtful: Mapping[int, str]
 ) -> set[int]:
     """The flat positions at which the gradient is right as far as can be known.
 
     If two methods disagree, but agree to most digits, and the gradient is as near to both as these
-    are to each other, a function that iterates to a tolerance is right. Arguments: doubtful, the
-    flat positions where they disagree.
+    are to each other, a function that iterates to a tolerance is right. So is a gradient that is as
+    near to the complex step as the last bits of the inputs allow. Arguments: doubtful, the statuses
+    of the flat positions.
     """
     first, second = (dict(zip(where.tolist(), check.through(numeric, choice).value, strict=True))
                      for where, numeric in estimates.values())
-    apart = max(abs(first[k] - second[k]) for k in first.keys() & second.keys())
+    common = first.keys() & second.keys()
+    apart = max(abs(first[k] - second[k]) for k in common)
     largest = max(check.largest[choice][name], largest_of(np.array([*first.values()])))
     if not apart <= ITERATED * largest:
         return set()
-    gradient = check.analytic[choice][name].reshape(-1)
-    return {k for k in doubtful
-            if max(abs(gradient[k] - first[k]), abs(gradient[k] - second[k])) <= SAFETY * apart}
+    gradient, places = check.analytic[choice][name].reshape(-1), sorted(doubtful.keys() & common)
+    lines = [entry_line(check.evaluate.inputs, name, k) for k in places]
+    inexact = rounding_of_inputs(check, choice, lines) if check.evaluate.complex_step else (
+        np.zeros(len(places)))
+    gaps = [(abs(gradient[k] - first[k]), abs(gradient[k] - second[k])) for k in places]
+    return {k for k, gap, change in zip(places, gaps, inexact, strict=True)
+            if gap[0] <= SAFETY * change
+            or (doubtful[k] == "disagree" and max(gap) <= SAFETY * apart)}
 
 
 def _worst_entry(

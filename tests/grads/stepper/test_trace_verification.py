@@ -7,6 +7,7 @@ The gradients that the tracer lists are compared with a count of the assignments
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -46,6 +47,37 @@ MODELS = [
 LISTED = {"verified", "partial", "same", "share", "zero"}
 
 
+class Remembered(Runs):
+    """Runs whose losses are computed once for a step of an entry of a variable: a mistake in the
+    backward does not change them."""
+
+    def __init__(self, runs):
+        super().__init__(runs.forward, runs.arguments, runs.loss, runs.named)
+        self.known = {}
+
+    def losses(self, bumps, steps):
+        keys = [(bump.places, bump.entries.tobytes(), np.asarray(step).tobytes())
+                for bump, step in zip(bumps, steps, strict=True)]
+        new = {key: i for i, key in enumerate(keys) if key not in self.known}
+        self.known |= zip(new, super().losses([bumps[i] for i in new.values()],
+                                              [steps[i] for i in new.values()]), strict=True)
+        return [self.known[key] for key in keys]
+
+
+@cache
+def traced(name, sizes):
+    """A derivation's run, and its losses."""
+    run = DERIVATIONS[name].run(sizes=sizes)
+    return run, Remembered(run.runs(run.forward))
+
+
+@cache
+def verified(name, sizes):
+    """The run, and all verifications; several tests look at them."""
+    run, runs = traced(name, sizes)
+    return run, verify(run.derivation.pairing, run.backward, runs)
+
+
 def gradients_assigned(run):
     """The places where the backward assigns a number to a name that begins with d; d is a width."""
     return {(step.number, i) for step in run.backward.steps if step.kind == "assign"
@@ -62,15 +94,14 @@ def carried(run, origin):
 
 @pytest.mark.parametrize("name, sizes", MODELS, ids=lambda value: str(value).removeprefix("Sizes"))
 def test_every_gradient_is_verified(name, sizes):
-    run = DERIVATIONS[name].run(sizes=sizes)
-    verifications = run.verifications()
+    run, verifications = verified(name, sizes)
     by_place = {(check.step, check.target): check for check in verifications}
     missed = gradients_assigned(run) - set(by_place)
     assert all(carried(run, origin) for origin in missed)
     assert not [(check.name, check.line) for check in verifications if check.status not in LISTED]
-    verified = [verification for verification in verifications if verification.status == "verified"]
-    assert len(verified) > len(verifications) / 2
-    for verification in verified:
+    compared = [verification for verification in verifications if verification.status == "verified"]
+    assert len(compared) > len(verifications) / 2
+    for verification in compared:
         assert verification.error <= TOLERANCE == 1e-10
         assert verification.checked == verification.analytic.size == np.prod(verification.shape)
         np.testing.assert_allclose(verification.complex_step, verification.analytic, rtol=1e-10,
@@ -82,8 +113,8 @@ def test_every_gradient_is_verified(name, sizes):
 @pytest.mark.parametrize("name, sizes", MODELS[:8], ids=lambda value: str(value))
 def test_parts_lead_to_what_is_verified(name, sizes):
     """What is listed as a part, or as the same array, ends at a gradient that is verified."""
-    run = DERIVATIONS[name].run(sizes=sizes)
-    by_place = {(check.step, check.target): check for check in run.verifications(central=False)}
+    run, verifications = verified(name, sizes)
+    by_place = {(check.step, check.target): check for check in verifications}
     for verification in by_place.values():
         last = verification
         while last.status in ("partial", "same") or (last.status == "zero" and last.other):
@@ -98,8 +129,8 @@ def test_parts_lead_to_what_is_verified(name, sizes):
 
 def test_verifications_of_the_lstm():
     """The pairs one would write by hand."""
-    run = DERIVATIONS["lstm"].run()
-    verifications = [check for check in run.verifications() if check.loops == (("t", 2),)]
+    run, verifications = verified("lstm", Sizes())
+    verifications = [check for check in verifications if check.loops == (("t", 2),)]
     pairs = {(check.function, check.name): check.forward for check in verifications
              if check.status == "verified"}
     expected = {"do": "o", "df": "f", "di": "i", "dh_hat": "h_hat", "du": "u", "da": "a",
@@ -115,8 +146,8 @@ def test_verifications_of_the_lstm():
 
 
 def test_a_sum_over_time_is_verified_at_each_stage():
-    run = DERIVATIONS["lstm"].run()
-    stages = [check for check in run.verifications()
+    run, verifications = verified("lstm", Sizes())
+    stages = [check for check in verifications
               if (check.function, check.name) == ("backward", "dT")
               and check.status == "verified"]
     assert [verification.loops for verification in stages] == [(("t", t),) for t in (4, 3, 2, 1)]
@@ -128,28 +159,12 @@ def test_a_sum_over_time_is_verified_at_each_stage():
 # --- wrong backward passes ----------------------------------------------------------------------
 
 
-class Remembered(Runs):
-    """Runs whose losses are computed once for the entries of a variable: a mistake in the backward
-    does not change them."""
-
-    def __init__(self, runs):
-        super().__init__(runs.forward, runs.arguments, runs.loss, runs.named)
-        self.known = {}
-
-    def losses(self, bumps, steps):
-        keys = [(bump.places, bump.entries.tobytes()) for bump in bumps]
-        new = {key: i for i, key in enumerate(keys) if key not in self.known}
-        self.known |= zip(new, super().losses([bumps[i] for i in new.values()],
-                                              [steps[i] for i in new.values()]), strict=True)
-        return [self.known[key] for key in keys]
-
-
 @pytest.mark.parametrize("name", [
     name for name, derivation in DERIVATIONS.items() if derivation.breaks])
 def test_breaks_are_found_where_they_arise(name):
-    run = DERIVATIONS[name].run()
-    runs, given = Remembered(run.runs(run.forward)), run.derivation.given(
-        run.example, run.forward.result)
+    small = Sizes(layers=1)
+    run, runs = traced(name, small if (name, small) in MODELS else Sizes())
+    given = run.derivation.given(run.example, run.forward.result)
     for mistake in run.derivation.breaks:
         backward = record(run.backward.program.edited(mistake.edits), given, {})
         wrong = [check for check in verify(run.derivation.pairing, backward, runs, central=False)

@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from explored import STATUSES, element, values_of
+from explored import STATUSES, data, element, values_of
 from tiny_run import nmt
 
 from backend.errors import UserError
 from grads.cli import build_parser as grads_parser
 from grads.cli import main as grads
 from grads.stepper import trained
-from grads.stepper.explorer import build
+from grads.stepper.explorer.examples import open_example
+from grads.stepper.explorer.settings import Settings
 from grads.stepper.trained import __main__ as making
 from grads.stepper.trained import phrases as made
 from nmt.cli import build_parser as nmt_parser
@@ -37,7 +38,7 @@ def dev():
 @pytest.fixture(scope="module")
 def page():
     """The data of the default page of attention."""
-    return build("attention")
+    return data("attention", None)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -94,14 +95,14 @@ def test_the_default_page_is_verified(page):
 
 
 def test_unknown_words_and_a_seed_give_random_weights():
-    d = build("lstm", sentence="8 good hours")
-    assert d["notes"][0] == ("Random weights: the tiny model that comes with the package does not "
-                             "know good.")
-    assert d["settings"]["seed"] == 1 and d["settings"]["hidden"] == 3
-    d = build("lstm", seed=2)
-    assert d["notes"] == [] and d["settings"]["seed"] == 2
+    example = open_example("lstm", Settings(sentence="8 good hours"))
+    assert example.said[0] == ("Random weights: the tiny model that comes with the package does "
+                               "not know good.")
+    assert example.described()["seed"] == 1 and example.described()["hidden"] == 3
+    example = open_example("lstm", Settings(seed=2))
+    assert example.said == [] and example.described()["seed"] == 2
     with pytest.raises(UserError, match="sentence: expected at least one word"):
-        build("attention", sentence=" ")
+        open_example("attention", Settings(sentence=" "))
 
 
 def test_make_demo_ends_with_the_page_of_its_own_model(tmp_path, monkeypatch, capsys):

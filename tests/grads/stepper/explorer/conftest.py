@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from explored import fresh
+from explored import data, fresh
 from shared import made_once
 from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
 
@@ -19,11 +19,9 @@ from nmt.pages.page import write_page
 from nmt.recipe import Recipe
 from nmt.system import System
 
-PAIR = "wir lesen die Seite ||| we read the page"
-# By name of a page: of which derivation, on what; with random weights but for the last two
+# By name of a page: of which derivation, on what; with random weights but for the last two. Where
+# only the derivation is named, the data are `explored.data`
 PAGES: dict[str, dict[str, Any]] = {
-    "lstm": {"name": "lstm", "sentence": "we read the page", "hidden": 3},
-    "attention": {"name": "attention", "sentence": PAIR, "hidden": 3},
     "rnn": {"name": "rnn", "sentence": "a page"},
     "nmt": {"name": "nmt", "sentence": "Seite ||| page", "layers": 1},
     "unfed": {"name": "attention", "sentence": "die Seite ||| page", "layers": 1, "score": "concat",
@@ -32,7 +30,7 @@ PAGES: dict[str, dict[str, Any]] = {
     "local": {"name": "attention", "sentence": "da ist die Seite ||| a page", "layers": 1,
               "hidden": 1, "window": "local-p"},
     "transformer": {"name": "transformer", "sentence": "die Seite ||| a page", "hidden": 2},
-    **{name: {"name": name} for name in ("gru", "gru-context", "gru-after")},
+    **{name: {"name": name} for name in ("lstm", "attention", "gru", "gru-context", "gru-after")},
     **{score: {"name": "attention-step", "score": score} for score in SCORES},
     "trained": {"name": "attention"},  # the default page
     "own": {"name": "attention", "sentence": "one two <b> three", "target": "two one"},
@@ -56,9 +54,12 @@ def page_for(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
             if name == "own":
                 fresh(directory / "run", OWN, System, Recipe)
                 kept[name] = build(**PAGES[name], model=directory / "run"), page
+            elif PAGES[name] == {"name": name}:
+                kept[name] = data(name), page
+            elif name == "trained":
+                kept[name] = data("attention", None), page
             else:
-                seed = {} if name == "trained" else {"seed": 1}
-                kept[name] = made_once(f"page-{name}", lambda: build(**PAGES[name], **seed)), page
+                kept[name] = made_once(f"page-{name}", lambda: build(**PAGES[name], seed=1)), page
             write_page(*kept[name], DERIVATION)
         return kept[name]
 
@@ -130,11 +131,11 @@ class Opened:
         """The titles of the numbers that the step writes, by tensor."""
         return {int(name): titles for name, titles in self.page.evaluate(f"{WRITTEN}()")}
 
-    def walk(self) -> list[dict[str, Any]]:
-        """Every step by the right arrow: its number, what is odd in its words, what it writes,
-        whether numbers are put in; how high the page is and whether it is as wide as the window, by
-        the last of them that was laid out."""
-        walked: list[dict[str, Any]] = self.page.evaluate(WALK)
+    def walk(self, steps: list[int] | None = None) -> list[dict[str, Any]]:
+        """Go to steps, numbers from 1, or to all: the number of each, what is odd in its words,
+        what it writes, whether numbers are put in; how high the page is and whether it is as wide
+        as the window, by the last of them that was laid out."""
+        walked: list[dict[str, Any]] = self.page.evaluate(WALK, steps)
         return walked
 
 
@@ -144,23 +145,24 @@ WRITTEN = """(() => {
         [figure.dataset.tensor, [...figure.querySelectorAll(".cell")].map((cell) => cell.title)]);
 })"""
 EVERY = 7  # steps, between two of a walk that are laid out
-WALK = f"""() => {{
-    const steps = [], page = document.documentElement;
+WALK = f"""(steps) => {{
+    const walked = [], page = document.documentElement, slider = document.getElementById("slider");
     let [height, fits] = [0, true];
     const said = () => [...document.body.children].filter((part) => part.tagName !== "SCRIPT")
         .map((part) => part.textContent).join(" ");
-    for (let last = false; !last;) {{
-        last = document.getElementById("next").disabled;
-        if (steps.length % {EVERY} === 0 || last) {{
+    const every = Array.from({{ length: Number(slider.max) }}, (_, k) => k + 1);
+    for (const step of steps ?? every) {{
+        slider.value = step;
+        slider.dispatchEvent(new Event("input"));
+        if (walked.length % {EVERY} === 0 || step === Number(slider.max)) {{
             [height, fits] = [page.scrollHeight, page.scrollWidth <= innerWidth];
         }}
-        steps.push({{ where: document.getElementById("where").textContent, height, fits,
+        walked.push({{ where: document.getElementById("where").textContent, height, fits,
             odd: said().match(
                 /\\b(null|undefined|NaN)\\b|\\[object|(^|[\\s"'(])(\\/\\w+){{2,}}/)?.[0],
             written: {WRITTEN}(), numbers: Boolean(document.querySelector(".numbers")) }});
-        document.dispatchEvent(new KeyboardEvent("keydown", {{ key: "ArrowRight" }}));
     }}
-    return steps;
+    return walked;
 }}"""
 
 

@@ -9,6 +9,8 @@ import pytest
 from explored import data
 
 from grads.stepper.explorer import build
+from grads.stepper.explorer.examples import open_example
+from grads.stepper.explorer.settings import Settings
 from tests.grads.stepper.explorer.test_page import NARROW, values
 
 SOURCE = ["<unk>", "</s>", "wir", "lesen", "die", "Seite"]
@@ -147,25 +149,22 @@ def test_the_softmax_of_attention_has_its_own_equation() -> None:
 
 
 def test_titles_say_the_variant() -> None:
-    page_data = build("attention", sentence="a ||| b", score="concat", window="local-p", layers=1,
-                      hidden=1)
-    assert "(concat, local-p, with input feeding)" in page_data["title"]
-    assert build("attention-step", score="dot")["title"].endswith("dot, global")
+    def title(name: str, **settings: Any) -> str:
+        return open_example(name, Settings(**settings)).run.title
+
+    assert "(concat, local-p, with input feeding)" in title(
+        "attention", sentence="a ||| b", score="concat", window="local-p", layers=1, hidden=1)
+    assert title("attention-step", score="dot").endswith("dot, global")
     context = data("gru-context")
     assert "with a context" in context["title"] and len(context["variants"]) == 3
 
 
-@pytest.mark.parametrize("name", ["gru", "gru-context", "gru-after", "attention-step"])
-def test_a_projection_is_not_called_nats(name: str, tmp_path: Any, browser: Any) -> None:
-    from grads.stepper.explorer.page import DERIVATION
-    from nmt.pages.page import write_page
-    from tests.grads.stepper.explorer.conftest import Opened
-    write_page(build(name), tmp_path / "page.html", DERIVATION)
-    window = Opened(browser, tmp_path / "page.html", "")
-    about = window.page.inner_text("#about")
+@pytest.mark.parametrize("name", ["gru", "gru-context", "gru-after", "general"])
+def test_a_projection_is_not_called_nats(name: str, opened: Any) -> None:
+    page = opened(name).page
+    about = page.inner_text("#about")
     assert "nats" not in about and "upstream gradient" in about
-    assert not window.page.is_visible(".stage")
-    window.context.close()
+    assert not page.is_visible(".stage")
 
 
 @pytest.mark.parametrize("options", [{"viewport": {"width": 1400, "height": 900}},

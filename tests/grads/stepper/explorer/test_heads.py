@@ -6,8 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from explored import data
 
-from grads.stepper.explorer import build, heads
+from grads.stepper.explorer import heads
+from grads.stepper.explorer.examples import open_example
+from grads.stepper.explorer.settings import Settings
+from grads.stepper.explorer.steps import Steps
+from grads.stepper.explorer.tensors import Table
 from tests.grads.stepper.explorer.test_page import values
 
 DRAWN = """() => [...document.querySelectorAll(".heads-map")].map((map) =>
@@ -46,12 +51,14 @@ def test_a_map_for_each_head(page_for: Any) -> None:
 
 def test_of_many_cells_the_ends_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "CELLS", 20)
-    head_maps = build("transformer", sentence="a ||| b", layers=6, hidden=2, seed=1)["heads"]
+    example = open_example("transformer", Settings(sentence="a ||| b", layers=6, hidden=2, seed=1))
+    table = Table(example.run, example.shown.steps)
+    head_maps = heads.heads_json(table, Steps(example.run, table, []))
     assert {head["layer"] for head in head_maps} == {1, 3}
 
 
 def test_heads_by_themselves_have_numbered_words() -> None:
-    [head] = build("attention-head", seed=1)["heads"]
+    [head] = data("attention-head")["heads"]
     assert head["rows"] == head["columns"] == ["1", "2", "3"]
     assert head["weights"]["dead"] == [1, 2, 5]
 

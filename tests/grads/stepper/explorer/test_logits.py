@@ -13,7 +13,7 @@ from grads.stepper.explorer.logits import DIGITS, predictions, said_logits
 from grads.stepper.explorer.settings import Settings
 
 # Derivations that predict, and how many target words their examples predict
-PREDICTING = {"lstm": 4, "attention": 5, "rnnsearch": 5, "lexical": 5, "transformer": 5,
+PREDICTING = {"lstm": 4, "attention": 5, "rnnsearch": 5, "lexical": 3, "transformer": 5,
               "deep-fusion": 1, "hybrid": 3, "smoothing": 1}
 CLOSE = 10.0 ** (2 - DIGITS)
 

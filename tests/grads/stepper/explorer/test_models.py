@@ -9,7 +9,9 @@ from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
 
 from backend.errors import UserError
 from grads.stepper.explorer import build, models
+from grads.stepper.explorer.examples import open_example
 from grads.stepper.explorer.models import open_model
+from grads.stepper.explorer.settings import Settings
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.language_models import LanguageSystem
 from nmt.recipe import LanguageModelRecipe, Recipe
@@ -134,16 +136,26 @@ def test_every_kind_of_language_model(name, tmp_path):
     assert opened_model.derivation.name == (derivation or "language-model")
 
 
-def verified(d):
-    """Whether every gradient that is compared is right, and some are."""
-    errors = [check["error"] for check in d["verifications"] if check["error"] is not None]
-    statuses = {verification["status"] for verification in d["verifications"]}
+def verified(checks):
+    """Whether every gradient that is compared is right, and some are. Argument checks: pairs of a
+    status and an error."""
+    errors = [error for _, error in checks if error is not None]
+    statuses = {status for status, _ in checks}
     return len(errors) > 50 and max(errors) < 1e-10 and not statuses & {"wrong", "unpaired"}
+
+
+def opened(name, directory, **settings):
+    """The example of a page."""
+    return open_example(name, Settings(model=directory, **settings))
+
+
+def loss_of(example):
+    return float(example.run.loss(example.run.forward.result))
 
 
 def test_language_model(directory):
     d = build("lstm", model=directory / "lm", sentence="eins zwei zehn")
-    assert verified(d)
+    assert verified([(check["status"], check["error"]) for check in d["verifications"]])
     words = [(column["word"], column["next"]) for column in d["network"]["columns"]]
     assert words == [("</s>", "eins"), ("eins", "zwei"), ("zwei", "<unk>"), ("<unk>", "</s>")]
     assert "sentence: read as <unk>: zehn." in d["notes"]
@@ -158,7 +170,7 @@ def test_language_model(directory):
     ("attention", "attention"), ("attention", "reversed"), ("attention", "bridge")])
 def test_translator(directory, name, model):
     d = build(name, model=directory / model, sentence="one two nine", target="eins zwei")
-    assert verified(d)
+    assert verified([(check["status"], check["error"]) for check in d["verifications"]])
     system = System.open(directory / model)
     pair = ("one two nine".split(), "eins zwei".split())
     assert d["loss"] / 3 == pytest.approx(np.log(system.perplexity([pair])), rel=1e-4)
@@ -192,11 +204,11 @@ def test_either_checkpoint_is_opened(directory, weakened, name):
 
 
 def test_the_last_checkpoint(directory, weakened):
-    request = {"model": weakened / "lm", "sentence": "eins zwei"}
-    best, last = build("lstm", **request), build("lstm", **request, checkpoint="last")
-    assert build("lstm", **request, checkpoint="best")["loss"] == best["loss"] != last["loss"]
-    assert last["loss"] == build("lstm", model=directory / "lm", sentence="eins zwei")["loss"]
-    assert "--checkpoint last" in last["command"] and "--checkpoint" not in best["command"]
+    best, last, asked = (opened("lstm", weakened / "lm", sentence="eins zwei", checkpoint=which)
+                         for which in (None, "last", "best"))
+    assert loss_of(asked) == loss_of(best) != loss_of(last)
+    assert loss_of(last) == loss_of(opened("lstm", directory / "lm", sentence="eins zwei"))
+    assert "--checkpoint last" in last.command() and "--checkpoint" not in best.command()
 
 
 def test_a_checkpoint_needs_a_model():
@@ -205,11 +217,11 @@ def test_a_checkpoint_needs_a_model():
 
 
 def test_without_a_target_the_model_translates(directory):
-    d = build("attention", model=directory / "attention", sentence="one two")
+    example = opened("attention", directory / "attention", sentence="one two")
     system = System.open(directory / "attention")
     expected = system.translate([["one", "two"]], SearchOptions())[0][0].words
-    assert d["settings"]["target"] == expected
-    assert "The target is the model's own greedy translation." in d["notes"]
+    assert example.described()["target"] == expected
+    assert "The target is the model's own greedy translation." in example.said
 
 
 @pytest.mark.parametrize(("name", "model", "title"), [
@@ -218,11 +230,12 @@ def test_without_a_target_the_model_translates(directory):
                       "attention (general, global), input feeding"),
     ("attention", "lm", "LSTM language model, Algorithm 2")])
 def test_the_model_decides_what_is_shown(directory, name, model, title):
-    d = build(name, model=directory / model, sentence="eins")
+    example = opened(name, directory / model, sentence="eins")
     said = ("No derivation is this whole model: it is put together from the derivations' parts."
             if model != "lm" else f"The model decides what is shown: {title}.")
-    assert d["title"] == title and said in d["notes"]
-    assert d["command"].startswith(f"grads explore {name} ") and verified(d)
+    assert example.run.title == title and said in example.said
+    assert example.command().startswith(f"grads explore {name} ")
+    assert verified([(check.status, check.error) for check in example.verifications()])
 
 
 @pytest.mark.parametrize(("name", "model", "settings", "message"), [

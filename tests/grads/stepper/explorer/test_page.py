@@ -78,22 +78,32 @@ def test_loads_nothing_and_complains_of_nothing(name: str, opened: Any, page_for
 REPEATED = ("attention", "unfed", "gru", "gru-context", "general", "additive")
 
 
+def ends(data: dict[str, Any]) -> list[int]:
+    """The numbers, from 1, of the first and the last step of each line."""
+    lines = [(step["source"], step["line"]) for step in data["steps"]]
+    numbers = range(1, len(lines) + 1)
+    return sorted({*dict(zip(lines, numbers, strict=True)).values(),
+                   *dict(zip(lines[::-1], numbers[::-1], strict=True)).values()})
+
+
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in REPEATED])
-def test_every_step_of_every_page(name: str, opened: Any, page_for: Any) -> None:
-    """The numbers of the trace; also with numbers put into its line, which the page shows only if
-    they give the same. Nothing that was never there, no directory, no page without end, no
-    complaint."""
+def test_every_line_of_every_page(name: str, opened: Any, page_for: Any) -> None:
+    """Where it runs first and last; on the page of an RNN, every step. The numbers of the trace;
+    also with numbers put into its line, which the page shows only if they give the same. Nothing
+    that was never there, no directory, no page without end, no complaint."""
     data, path = page_for(name)
     window = opened(name, "#all=1&step=1", fresh=True, viewport={"width": 1400, "height": 900})
-    walked = window.walk()
-    assert len(walked) == len(data["steps"]) and window.complaints == []
+    steps = list(range(1, len(data["steps"]) + 1)) if name == "rnn" else ends(data)
+    walked = window.walk(steps)
+    assert len(walked) == len(steps) and window.complaints == []
     assert len(path.read_bytes()) < 1_000_000
     assert [shown["where"] for shown in walked if not shown["fits"] or shown["height"] > 3400] == []
     assert [shown["odd"] for shown in walked if shown["odd"]] == []
-    for step, (entry, shown) in enumerate(zip(data["steps"], walked, strict=True)):
-        assert shown["where"].startswith(f"Step {step + 1} of {len(walked)}")
+    for number_, shown in zip(steps, walked, strict=True):
+        entry = data["steps"][number_ - 1]
+        assert shown["where"].startswith(f"Step {number_} of {len(data['steps'])}")
         assert entry["pass"] in shown["where"]
-        assert [int(tensor) for tensor, _ in shown["written"]] == numeric(data, step)
+        assert [int(tensor) for tensor, _ in shown["written"]] == numeric(data, number_ - 1)
         for tensor, titles in shown["written"]:
             np.testing.assert_allclose([number(title) for title in titles],
                                        values(data, int(tensor)), rtol=1e-9, atol=0)
@@ -378,4 +388,4 @@ def test_no_motion_for_those_who_ask_for_none(opened: Any) -> None:
 def test_opens_quickly(name: str, seconds: float, opened: Any) -> None:
     """From the start of navigation until the first step is drawn; the best of three."""
     ready = "performance.getEntriesByName('ready')[0].startTime / 1000"
-    assert min(opened(name, fresh=True).page.evaluate(ready) for _ in range(3)) < seconds
+    assert any(opened(name, fresh=True).page.evaluate(ready) < seconds for _ in range(3))

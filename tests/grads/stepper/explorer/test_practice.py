@@ -22,19 +22,28 @@ WINDOWS = [{"width": 1400, "height": 900}, {"width": 768, "height": 1024},
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 
 
-@pytest.fixture(params=WINDOWS, ids=lambda size: str(size["width"]))
+@pytest.fixture
 def window(request: pytest.FixtureRequest, opened: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a page in a window of each width; what is on is ended afterwards."""
+    """Opens a page in a phone's window, or in one of the size that the test asks for. What it
+    shows in the end fits windows of all widths."""
     windows = []
 
     def open_page(name: str, address: str = "") -> Any:
-        windows.append(opened(name, address, fresh=True, viewport=request.param))
+        viewport = getattr(request, "param", WINDOWS[-1])
+        windows.append(opened(name, address, fresh=True, viewport=viewport))
         return windows[-1]
 
     yield open_page
     for opened_window in windows:
-        assert opened_window.complaints == [] and opened_window.page.evaluate(FITS)
+        assert opened_window.complaints == []
+        for size in WINDOWS:
+            opened_window.page.set_viewport_size(size)
+            assert opened_window.page.evaluate(FITS), size
         opened_window.context.close()
+
+
+in_windows_of_all_widths = pytest.mark.parametrize(
+    "window", WINDOWS, indirect=True, ids=lambda size: str(size["width"]))
 
 
 def computed(name: str, change: Callable[[dict[str, Any], list[int], list[int]], Any]
@@ -103,6 +112,7 @@ def test_a_weight_is_changed_by_a_click_and_typing(window: Any, page_for: Any) -
     assert loss_shown(browser_window.page) == pytest.approx(page["loss"], rel=1e-8)
 
 
+@in_windows_of_all_widths
 def test_a_word_is_changed(window: Any, page_for: Any) -> None:
     """Where it is read and where it is predicted, in the network too."""
     page, _ = page_for("lstm")
@@ -227,6 +237,7 @@ def score(shown: Any) -> list[int]:
     return [int(words[0]), int(words[2])]
 
 
+@in_windows_of_all_widths
 def test_a_shape_is_predicted(window: Any, page_for: Any) -> None:
     page, _ = page_for("lstm")
     shown = window("lstm")
@@ -296,6 +307,7 @@ def test_a_value_is_predicted_by_keyboard_alone(window: Any, page_for: Any) -> N
 # --- find the bug ---------------------------------------------------------------------------------
 
 
+@in_windows_of_all_widths
 def test_a_bug_is_found(window: Any, page_for: Any) -> None:
     page, _ = page_for("lstm")
     shown = window("lstm", "#break=hidden-1")

@@ -18,7 +18,6 @@ from grads.stepper.explorer.settings import Settings
 from grads.stepper.explorer.tape import Tape, Taped, Untaped
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table
 from grads.stepper.trace import trace
-from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.pages.page import read
 
 CLOSE = 1e-12  # relative to the largest entry of a tensor
@@ -139,14 +138,6 @@ def test_every_number_is_that_of_numpy(name: str, machine: Any) -> None:
 def test_every_number_is_that_of_numpy_after_a_change(name: str, k: int, machine: Any) -> None:
     example = example_of(name)
     assert_same(example, CHANGES[name][k](example.run.example.arguments), machine)
-
-
-@pytest.mark.parametrize("name", [name for name in DERIVATIONS if name not in CHANGES])
-def test_every_derivation_can_be_recorded(name: str) -> None:
-    example = open_example(name, Settings(seed=1))
-    program = live_json(example, Table(example.run, example.shown.steps))
-    assert program is not None and program["inputs"]
-    assert not any(leaf["name"].isdigit() for leaf in program["inputs"])  # the menu shows the names
 
 
 # --- the tape -------------------------------------------------------------------------------------

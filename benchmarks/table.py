@@ -100,6 +100,9 @@ def redraw(arguments: list[str]) -> None:
             chart = import_module(f"benchmarks.{MODULES[name]}").BENCHMARKS[name].chart
         except KeyError as error:
             raise UserError(f"{stem}.json: expected a result file, got: {error!r}") from error
+        if chart is None:
+            print(f"{stem}: its benchmark has no picture")
+            continue
         directory = options.output or options.results
         directory.mkdir(parents=True, exist_ok=True)
         for ending in options.format:

@@ -187,7 +187,11 @@ def test_pictures_are_drawn_again_without_measuring(tmp_path, capsys):
     assert (tmp_path / "search-native.pdf").read_bytes().startswith(b"%PDF")
     assert "<svg" in (tmp_path / "gradcheck-native.svg").read_text("utf-8")
     for stem, record in table.read(runner.RESULTS).items():
-        assert declared(record["benchmark"]).chart(record).panels, stem
+        chart = declared(record["benchmark"]).chart
+        assert chart(record).panels if chart else record["benchmark"] == "checkers", stem
+    table.redraw(["--only", "checkers-native", "--output", str(tmp_path)])
+    assert "checkers-native: its benchmark has no picture" in capsys.readouterr().out
+    assert not (tmp_path / "checkers-native.png").exists()
 
 
 @pytest.mark.parametrize(("name", "expected"), [

@@ -89,5 +89,5 @@ def test_a_runaway_speller_is_cut_and_says_so(longest):
 def test_nothing_to_spell():
     batch = make_batch(PAIRS, [1], False, ([(), (), ()], None))
     assert spell(*member(1), batch, SearchOptions()) == [[]]
-    with pytest.raises(ValueError, match="longest_word: expected int from 1 to"):
+    with pytest.raises(ValueError, match="longest_word: expected an integer of at least 1"):
         SearchOptions(longest_word=0)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ def upstream(pair: Pair, case: Case) -> Arrays:
             for name, out in case.outputs(copies(case.inputs)).items()}
 
 
+@lru_cache(maxsize=4)  # a right pair serves all its mistakes
 def gradients(pair: Pair, wrong: Wrong | None = None) -> tuple[Arrays, Arrays, Arrays, Arrays]:
     """Gradients of one call and of a second call on the same cache, and the upstream gradients
     before and after."""
@@ -150,6 +152,7 @@ def same(a: Any, b: Any) -> bool:
 Event = tuple[tuple[str, int], dict[str, Any]]  # function and line, what was assigned by then
 
 
+@lru_cache(maxsize=4)  # a right pair serves all its mistakes
 def recorded(pair: Pair, wrong: Wrong | None) -> list[Event]:
     """The backward run line by line; an argument counts once it is assigned or written over."""
     events: list[Event] = []

@@ -18,6 +18,7 @@ from grads.check.continuation.array import NotAnalytic, is_users
 from grads.check.continuation.namespace import continue_run, namespaces_of
 
 Array = NDArray[Any]
+OUTSIDE = (ArithmeticError, AssertionError, LookupError, ValueError)  # of a user's function
 UNKNOWN = object()  # the user's modules, before they are looked for
 Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> outputs by name
 
@@ -77,8 +78,8 @@ class Evaluator:
         self.outputs = {name: a.astype(np.float64) for name, a in known.items()}
 
     def __call__(self, changed: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs with some inputs replaced. If one is complex, all floating inputs become
-        complex.
+        """The outputs with some inputs replaced; NaN if f raises an exception, as it may outside of
+        its domain. If an input is complex, all floating inputs become complex.
 
         Raises NotAnalytic if f cannot be run with complex numbers.
         """
@@ -87,8 +88,13 @@ class Evaluator:
         inputs = {name: np.array(changed.get(name, a), np.complex128 if (
                       is_complex and a.dtype.kind == "f") else a.dtype)
                   for name, a in self.inputs.items()}
-        with np.errstate(all="ignore"):
-            outputs = self._run_complex(inputs) if is_complex else self.f(inputs)
+        try:
+            with np.errstate(all="ignore"):
+                outputs = self._run_complex(inputs) if is_complex else self.f(inputs)
+        except OUTSIDE:
+            if is_complex or not changed:
+                raise
+            return {name: np.full(out.shape, np.nan) for name, out in self.outputs.items()}
         copies = {name: np.array(out) for name, out in outputs.items()}  # f may reuse its buffers
         return {name: out.astype(np.float64) if out.dtype.kind == "b" else out
                 for name, out in copies.items()}  # booleans cannot be subtracted

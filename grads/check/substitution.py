@@ -31,6 +31,7 @@ SHORT = {"weights": "w", "weight": "w", "biases": "b", "bias": "b"}  # dW is a g
 HOLDERS = ("params", "parameters")  # their gradients are in these:
 OF_GRADIENTS = ("grads", "grad", "gradients")
 HELD = ("data", "value", "val")  # in a mapping, beside "grad"
+GRADIENT = "d ..."  # label of an expression
 Arrays = Mapping[str, Any]
 
 
@@ -164,13 +165,14 @@ def named_gradients(
     """The gradients by name, from what a function returns: mappings, or arrays with labels.
 
     Gradients without a name are those of the inputs, in their order. If there are more of them than
-    inputs, each belongs to the first array of the same shape. Arguments: parts, what the function
-    returns; labels of the parts, such as dW; known, the arrays that may have gradients, arguments
-    first; inputs, the names of arguments, if all parts are gradients; same_name, whether a label
-    may be the name of the array.
+    inputs, each belongs to the first array of the same shape; beside gradients with a name, only
+    those whose label begins with d, since a loss may return a state, too. Arguments: parts, what
+    the function returns; labels of the parts, such as dW; known, the arrays that may have
+    gradients, arguments first; inputs, the names of arguments, if all parts are gradients;
+    same_name, whether a label may be the name of the array.
     """
     by_name: dict[str, Any] = {}
-    unnamed: list[Any] = []
+    unnamed: list[tuple[str, Any]] = []
     for k, value in enumerate(parts):
         label = labels[k] if len(labels) == len(parts) else ""
         inside = flatten(value) if isinstance(value, Mapping) else {label: value}
@@ -179,12 +181,14 @@ def named_gradients(
             if name is not None:
                 by_name.setdefault(name, gradient)
             elif not isinstance(value, Mapping):
-                unnamed.append(gradient)
+                unnamed.append((key, gradient))
     left = [name for name in inputs if name not in by_name]
     if len(unnamed) <= len(left):
-        by_name |= dict(zip(left, unnamed, strict=False))
-    elif inputs or not by_name:
-        for gradient in flatten(unnamed).values():
+        by_name |= dict(zip(left, [gradient for _, gradient in unnamed], strict=False))
+    else:
+        every = bool(inputs) or not by_name
+        for gradient in flatten([gradient for key, gradient in unnamed
+                                 if every or key.startswith("d")]).values():
             fitting = [name for name, array in known.items()
                        if name not in by_name and np.shape(array) == np.shape(gradient)]
             by_name |= dict.fromkeys(fitting[:1], gradient)
@@ -192,7 +196,8 @@ def named_gradients(
 
 
 def returned_names(call: Callable[..., Any]) -> list[str]:
-    """The names in a function's last `return a, b`; "" for other expressions."""
+    """The names in a function's last `return a, b`; `GRADIENT` for an expression with a local
+    variable whose name begins with d, "" for another."""
     return _names_returned_by(getattr(call, "__func__", call))
 
 
@@ -205,7 +210,11 @@ def _names_returned_by(call: Callable[..., Any]) -> list[str]:
     returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
     last = max((value for value in returned if value), key=lambda value: value.lineno, default=None)
     parts = last.elts if isinstance(last, ast.Tuple) else [last]
-    return [element.attr if isinstance(element, ast.Attribute) else getattr(element, "id", "")
+    local = call.__code__.co_varnames[call.__code__.co_argcount:]
+    gradients = {name for name in local if name.startswith("d") and len(name) > 1}
+    return [element.attr if isinstance(element, ast.Attribute) else element.id
+            if isinstance(element, ast.Name) else GRADIENT if element and gradients & {
+                part.id for part in ast.walk(element) if isinstance(part, ast.Name)} else ""
             for element in parts]
 
 

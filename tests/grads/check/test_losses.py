@@ -215,6 +215,22 @@ def test_names_may_be_told():
     assert check_loss(unnamed, b, b[::-1].copy(), gradients=("second", "first")).ok
 
 
+def scaled(a, log_b, X, factor=1.0):
+    """One gradient with a name, one as an expression, and a state."""
+    b = np.exp(log_b)
+    r = X @ a + b
+    da, db = 2 * X.T @ r, 2 * r.sum()
+    return (r * r).sum(), da, db * b * factor, r[:2] * factor
+
+
+def test_an_expression_of_gradients_beside_named_ones_is_checked_by_its_shape():
+    inputs = [rng.normal(size=3), np.array(0.3), rng.normal(size=(4, 3))]
+    report = check_loss(scaled, *inputs)
+    assert report.ok and names_of(report) == ["a", "log_b"]
+    assert "value 4 of the result: no gradient of anything known, not checked" in report.notes
+    assert [row.name for row in check_loss(scaled, *inputs, 3.0).wrong] == ["log_b"]
+
+
 @pytest.mark.parametrize("f, inputs, message", [
     (lambda v: (v**2).sum(), (b,), "f: expected a tuple of a loss, one number, and its gradie"),
     (lambda v: (v, v), (b,), "got ndarray, ndarray"),

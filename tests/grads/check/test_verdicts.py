@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -385,6 +387,23 @@ def test_a_path_that_is_dead_where_a_tensor_is_constant_is_no_hint():
 
 
 # --- at the end of a domain -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor, verdict", [(1.0, "ok"), (1.01, "wrong")])
+@pytest.mark.parametrize("x", [0.01, 0.03])
+def test_a_function_that_raises_outside_of_its_domain(x, factor, verdict):
+    """The steps get shorter; so they do where a table ends."""
+    slope = factor / (2 * math.sqrt(x))
+    assert check_gradients(lambda x: math.sqrt(x), [x], [slope]).verdict == verdict
+
+    def table(q):
+        k = np.searchsorted([0.0, 1.0, 2.0], q.real) - 1
+        squares = np.array([0.0, 1.0, 4.0])
+        return (squares[k] + (squares[k + 1] - squares[k]) * (q - k)).sum()
+
+    assert check_gradients(table, [np.array([0.5, 2 - x])],
+                           [factor * np.array([1.0, 3.0])]).verdict == verdict
+
 
 
 def log_difference(a, b):

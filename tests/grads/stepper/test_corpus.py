@@ -5,6 +5,8 @@ its value."""
 from __future__ import annotations
 
 import warnings
+from functools import cache
+from typing import NamedTuple
 
 import pytest
 from gradient_corpus import FIRST_CALL, PAIRS, SECOND_CALL, WRONG
@@ -21,14 +23,29 @@ SAMPLE = [(pair, wrong) for pair, wrong in WRONG[::6] if wrong.first not in LATE
 MARKED = 0.9  # share of the wrong functions whose marked lines have the mistake
 
 
-def opened(directory, pair, wrong=None):
-    """The example of a function of the corpus."""
-    file = directory / "mine.py"
-    file.write_text(pair.source(wrong))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        example = open_example(f"{file}:{pair.name}", Settings())
-        return example, example.verifications()
+class Outcome(NamedTuple):
+    """What the explorer says of a function."""
+
+    verdict: str
+    checks: list
+    marked: set  # lines
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    """Opens a function of the corpus, each mistake once."""
+    file = tmp_path_factory.mktemp("corpus") / "mine.py"
+
+    @cache
+    def opened(pair, wrong=None):
+        file.write_text(pair.source(wrong))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            example = open_example(f"{file}:{pair.name}", Settings())
+            checks = example.verifications()
+        return Outcome(example.verdict, checks, marked(example, checks))
+
+    return opened
 
 
 def first_red(checks):
@@ -48,32 +65,31 @@ def lines_of(pair, wrong):
 def marked(example, checks):
     """The lines of the first step in which any is red, and of those that may have made it."""
     steps = {check.step for check in checks if check.status == "suspect"}
-    steps |= {next(check.step for check in checks if check.status == "wrong")}
+    steps |= {check.step for check in [check for check in checks if check.status == "wrong"][:1]}
     return {line for number in steps for step in [example.run.backward.steps[number]]
             for line in range(step.line, step.end_line + 1)}
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
-def test_nothing_right_is_red(pair, tmp_path):
-    example, checks = opened(tmp_path, pair)
-    assert not [(check.name, check.line) for check in checks
+def test_nothing_right_is_red(pair, outcome):
+    said = outcome(pair)
+    assert not [(check.name, check.line) for check in said.checks
                 if check.status in ("wrong", "suspect")]
-    assert example.verdict != "wrong"
+    assert said.verdict != "wrong"
 
 
-def test_the_wrong_ones_are_red_and_most_marks_have_the_mistake(tmp_path):
+def test_the_wrong_ones_are_red_and_most_marks_have_the_mistake(outcome):
     at_fault = 0
     for pair, wrong in SAMPLE:
-        example, checks = opened(tmp_path, pair, wrong)
-        assert first_red(checks), (pair.name, wrong)
-        at_fault += bool(lines_of(pair, wrong) & marked(example, checks))
+        said = outcome(pair, wrong)
+        assert first_red(said.checks), (pair.name, wrong)
+        at_fault += bool(lines_of(pair, wrong) & said.marked)
     assert at_fault > MARKED * len(SAMPLE)
 
 
 @pytest.mark.parametrize("name", CARRIED)
-def test_what_is_not_paired_by_name_is_red_where_it_goes_wrong(name, tmp_path):
+def test_what_is_not_paired_by_name_is_red_where_it_goes_wrong(name, outcome):
     """Its forward variable is of another iteration than the one it is assigned in, or none."""
     for pair, wrong in WRONG:
         if pair.name == name and wrong.first not in LATER:
-            _example, checks = opened(tmp_path, pair, wrong)
-            assert wrong.first in first_red(checks), wrong
+            assert wrong.first in first_red(outcome(pair, wrong).checks), wrong

@@ -1,9 +1,10 @@
 # %% [markdown]
 # # 0. The chain rule, on numbers
 #
-# You need no matrix for this lesson, and no thesis. By the end you will have differentiated a small
-# recurrent network by hand, one number at a time, and written a program that does the same for any
-# expression. The last section says why the other lessons do without that program.
+# You need no matrices for this lesson, and you need not have read the thesis. By the end you will
+# have differentiated a small recurrent network by hand, one number at a time, and written a program
+# that does the same for any expression. The last section before the exercises says why the other
+# lessons do without that program.
 
 # %%
 import math
@@ -24,7 +25,7 @@ from grads.check import check_gradients
 
 # %%
 def rate(f, x, step=1e-6):
-    """The rate of f at x, measured: it moves the input to both sides."""
+    """The rate of f at x, measured by moving the input to both sides."""
     return (f(x + step) - f(x - step)) / (2 * step)
 
 
@@ -53,9 +54,9 @@ plt.show()
 # $$\frac{dl}{dw} = \frac{dl}{dh} \cdot \frac{dh}{da} \cdot \frac{da}{dw}
 #   = 2(h - y) \cdot (1 - h^2) \cdot x$$
 #
-# Write $dh$ for $\frac{dl}{dh}$, and so on: the gradient of the loss with respect to $h$. All
-# lessons do. Then the backward pass is a list of assignments, in the opposite order of the forward
-# pass.
+# In all lessons $dh$ stands for $\frac{dl}{dh}$, the gradient of the loss with respect to $h$, and
+# $da$, $dw$ and so on are named in the same way. The backward pass is then a list of assignments,
+# in the reverse order of the forward pass.
 
 # %%
 w, b, x, y = 0.5, -0.2, 1.5, 1.0
@@ -112,7 +113,8 @@ dw, du, dh = backward(w, u, xs, y, h)
 print(check_gradients(lambda w, u: forward(w, u, xs, y)[0], [w, u], [dw, du]))
 
 # %% [markdown]
-# `check_gradients` measures as `rate` does, but far more exactly (lesson 3 says how), and compares.
+# `check_gradients` measures the same rates, far more exactly than `rate` does (lesson 3 says how),
+# and compares them with our gradients.
 #
 # ## A long chain
 #
@@ -126,7 +128,7 @@ figure, axes = plt.subplots(figsize=(6, 2.8))
 for weight, color in ((0.5, BLUE), (0.9, GREY), (1.3, ORANGE)):
     dh = {T: 1.0}
     for t in range(T, 0, -1):
-        # where h is near 0, so that 1 - h^2 is near 1
+        # the case of h near 0, where the factor 1 - h^2 is near 1
         dh[t - 1] = weight * dh[t]
     axes.semilogy([T - t for t in dh], list(dh.values()), color=color,
                   label=f"w = {weight}")
@@ -136,8 +138,8 @@ plt.show()
 
 # %% [markdown]
 # This is why a recurrent network finds it hard to learn from words that lie far back. Lesson 1
-# meets the problem with vectors, and lesson 2 has the remedy. Here is the last line of the loop
-# with vectors:
+# meets the problem with vectors, and lesson 2 has the remedy. Here is the last line of the loop in
+# `backward`, with vectors:
 #
 # In the stepper: `grads explore rnn`, at `dh_prev = dz[len(x) :]`.
 #
@@ -145,9 +147,9 @@ plt.show()
 #
 # Each step of a backward pass needs two things only: the gradient of its result, and its own rate.
 # So a program can make the backward pass. A `Number` remembers which numbers it was made of, and
-# its rate for each of them. `backward` goes through all numbers in the opposite order, and adds a
-# term for each use.
-# This is *reverse mode*, what PyTorch and JAX do.
+# how fast it changes with each of them. `backward` starts at the result, goes through the numbers
+# in reverse order, and adds a term for each use. This is called *reverse mode*. PyTorch and JAX
+# work in this way.
 
 # %%
 class Number:
@@ -155,8 +157,8 @@ class Number:
 
     def __init__(self, value, parts=()):
         self.value = value
-        # pairs: a number that this one was made of, and the rate with which
-        # this one changes with it
+        # pairs (part, rate): a number that this one was made of, and how fast
+        # this one changes with that part
         self.parts = parts
         self.d = 0.0           # the gradient of the loss with respect to this
 
@@ -187,7 +189,7 @@ class Number:
         return Number(math.log(self.value), ((self, 1 / self.value),))
 
     def backward(self):
-        """The gradient of this number by all that it was made of."""
+        """Set d in every number that this one was made of, and return them."""
         order = in_order(self)
         for number in order:
             number.d = 0.0
@@ -262,7 +264,7 @@ assert np.allclose([score.d for score in scores], by_hand)
 # %% [markdown]
 # **A formula can be made fast.** The program makes an object for each multiplication. One time step
 # of an LSTM with 64 units and 64 inputs multiplies $4 \cdot 64 \cdot 128 = 32{,}768$ times. With
-# matrices it is one product, and so is its backward pass (lesson 6).
+# matrices all of these are one product, and the backward pass needs two (lesson 6).
 #
 # **A formula can be checked.** A backward pass that is written out line by line can be compared
 # with measured rates, line by line. Lesson 3 does that.
@@ -275,7 +277,8 @@ assert np.allclose([score.d for score in scores], by_hand)
 # %% tags=["check"]
 # The check of exercise 1
 @exercise(1,
-          hint="differentiate 1 / (1 + e^-a) by a, and write e^-a as 1/s - 1",
+          hint="differentiate 1 / (1 + e^-a) with respect to a, and write e^-a "
+          "as 1/s - 1",
           mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     a = np.linspace(-3, 3, 7)
@@ -344,7 +347,7 @@ check_exercise_2(solution_2, "Solution")
 # %% tags=["check"]
 # The check of exercise 3
 @exercise(3, hint="h has two products. Each factor's gradient is dh times the "
-          "other factor, and z is a factor of both", mistakes=MISTAKES[3])
+          "other factor, and z is in both products", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     z, n, o, dh = 0.3, 0.9, -0.4, 1.7
     result = answer(dh, z, n, o)

@@ -40,7 +40,7 @@ V, E, H = len(vocabulary), 4, 8
 
 
 def example(words):
-    """Ids of the words read, x, and of the next words, y; </s> at both ends."""
+    """Ids of the words read, x (</s> first), and of the next, y (</s> last)."""
     ids = vocabulary.ids(words)
     return [1, *ids], [*ids, 1]
 
@@ -126,16 +126,17 @@ print(check_gradients(loss_of_scores, [s], [-ds]).wrong[0].hints[0])
 #
 # All other gradients follow from one small result. Let $\mathbf{v} = f(\mathbf{W}\mathbf{h})$ and
 # let $d\mathbf{v}$ be known. Put $\mathbf{z} = \mathbf{W}\mathbf{h}$. Each $z_i$ reaches the loss
-# through $v_i$ alone, so $dz_i = f'(z_i)\,dv_i$. Each $h_j$ reaches it through every $z_i$ with
-# weight $W_{ij}$, and $W_{ij}$ through $z_i$ alone with weight $h_j$. Hence
+# through $v_i$ alone, so $dz_i = f'(z_i)\,dv_i$. Each $h_j$ reaches the loss through every $z_i$,
+# where its weight is $W_{ij}$. Each $W_{ij}$ reaches the loss through $z_i$ alone, where its factor
+# is $h_j$. Hence
 #
 # $$d\mathbf{h} = \mathbf{W}^\top (f'(\mathbf{W}\mathbf{h}) \circ d\mathbf{v}) \quad (2.11)
 #   \qquad
 #   d\mathbf{W} = (f'(\mathbf{W}\mathbf{h}) \circ d\mathbf{v})\, \mathbf{h}^\top \quad (2.12)$$
 #
 # To go back through a matrix, multiply by its transpose. The gradient of a matrix is an outer
-# product of the gradient of its output and its input. With $f$ the identity this is
-# Corollary 1 (Eqs. 2.13 and 2.14), and it gives the prediction layer:
+# product of two vectors, its output's gradient and its input. With $f$ the identity this is
+# Corollary 1 (Eqs. 2.13 and 2.14), which gives the gradients of the prediction layer:
 # $d\mathbf{h}_t = \mathbf{W}_{hy}^\top d\mathbf{s}_t$ (2.22) and
 # $d\mathbf{W}_{hy} = d\mathbf{s}_t \mathbf{h}_t^\top$ (2.23).
 
@@ -207,9 +208,10 @@ plt.show()
 #
 # ## Gradient descent
 #
-# $\theta \leftarrow \theta - \eta \nabla J(\theta)$ (2.9), where $J$ sums over all six sentences
-# (2.7), with the gradient above. How low can the loss get? A perfect model gives each sentence the
-# probability $1/6$, so the mean loss of a sentence is at least $\log 6$ nats.
+# Each iteration computes $\theta \leftarrow \theta - \eta \nabla J(\theta)$ (2.9). $J$ is the sum
+# over all six sentences (2.7), and Algorithm 1 gives its gradient. How low can the loss get? A
+# perfect model gives each sentence the probability $1/6$, so the mean loss of a sentence is at
+# least $\log 6$ nats.
 
 # %%
 def descend(parameters, iterations=300, eta=0.03):
@@ -378,7 +380,8 @@ check_exercise_2(solution_2, "Solution")
 # ## Exercise 3: one matrix in two places
 #
 # Let $E = H$ and use the embeddings as output weights too, `W_hy = W_e`: one matrix, two uses. What
-# is its gradient? You get the gradients that `rnn.backward` returns as if they were two matrices.
+# is its gradient? `rnn.backward` knows nothing of this: it returns a gradient for `W_e` and another
+# for `W_hy`, and you get both.
 
 # %% tags=["check"]
 # The check of exercise 3

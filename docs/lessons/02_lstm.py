@@ -40,10 +40,10 @@ from nmt.training.optimizers import Adam
 #
 # A product of $K$ similar matrices grows or shrinks like a power. If $\lambda$ is the largest
 # singular value of $\mathbf{W}_{hh}$, then $\lVert d\mathbf{h}_{t-K} \rVert \le (\lambda \max
-# \sigma')^K \lVert d\mathbf{h}_t \rVert$. That is only an upper bound. Measure the norm for several
-# sizes of $\mathbf{W}_{hh}$. Take an orthogonal matrix times $\rho$: then every singular value is
-# $\rho$, and so is the modulus of every eigenvalue. A figure below shows what `rnn_flow` measures,
-# beside the LSTM.
+# \sigma')^K \lVert d\mathbf{h}_t \rVert$. That is only an upper bound, so `rnn_flow` measures the
+# norm for several sizes of $\mathbf{W}_{hh}$. It takes an orthogonal matrix times $\rho$: then
+# every singular value is $\rho$, and so is the modulus of every eigenvalue. A figure below shows
+# the measured norms beside those of the LSTM.
 
 # %%
 K, H, E = 60, 32, 8
@@ -77,8 +77,8 @@ def rnn_flow(rho):
 # $$\mathbf{c}_t = \mathbf{c}_{t-1} + \sigma(\mathbf{W}_{xh}\mathbf{x}_t +
 #   \mathbf{W}_{hh}\mathbf{h}_{t-1}), \quad \mathbf{h}_t = \mathbf{c}_t \qquad (2.31, 2.32)$$
 #
-# the gradient of $\mathbf{c}_t$ arrives at $\mathbf{c}_{t-1}$ unchanged, whatever the weights are.
-# Follow it from step to step. It meets no factor:
+# the gradient of $\mathbf{c}_t$ passes through the first term to $\mathbf{c}_{t-1}$ unchanged,
+# whatever the weights are. Follow it from step to step. On this path it meets no factor:
 #
 # In the stepper: `grads explore adding-memory`, at `dc_prev = dc`.
 #
@@ -92,7 +92,7 @@ def rnn_flow(rho):
 #
 # In the stepper: `grads explore gated-memory`, at `dc_prev = f * dc`.
 #
-# The LSTM takes the last step. Its gates look at the input and at the state before:
+# The LSTM takes the last step. It computes its gates from the input and from the previous state:
 #
 # $$\mathbf{u}_t = [\mathbf{i}_t; \mathbf{f}_t; \mathbf{o}_t; \hat{\mathbf{h}}_t]
 #   = g(\mathbf{T}_x\mathbf{x}_t + \mathbf{T}_h\mathbf{h}_{t-1}) \quad (2.35, 2.38, 2.39)$$
@@ -131,14 +131,17 @@ heat_map(axes, np.array(rows).T, "a cell set by hand: one column per time step",
 plt.show()
 
 # %% [markdown]
-# Follow the row $c$. At `write` it stores $\tanh(2 \cdot 0.8)$, keeps it while there is noise in
-# the row `value`, and outputs it in $h$ only at `read`. With $f = 1$ and $i = 0$ Eq. 2.36 is
-# $\mathbf{c}_t = \mathbf{c}_{t-1}$: neither the memory nor its gradient changes.
+# Follow the row $c$. At `write` the cell stores $\tanh(2 \cdot 0.8)$. It keeps this number while
+# the row `value` is noise, and outputs the tanh of it, in $h$, only at `read`. With $f = 1$ and
+# $i = 0$ Eq. 2.36 is $\mathbf{c}_t = \mathbf{c}_{t-1}$: neither the memory nor its gradient
+# changes.
 #
 # ## Algorithm 2, line by line
 #
-# Lines 3 to 5 are those of lesson 1: they give $d\mathbf{h}_t$, from the prediction at $t$ and from
-# time $t+1$. One part of $d\mathbf{c}_t$ has come from $\mathbf{c}_{t+1}$. The next lines are:
+# Lines 3 to 5 equal lines 2 to 4 of Algorithm 1: they give $d\mathbf{h}_t$, from the prediction at
+# $t$ and from time $t+1$. One part of $d\mathbf{c}_t$ has already come from $\mathbf{c}_{t+1}$. The
+# table shows the next lines. Remark 2 (2.15, 2.16) differentiates $\mathbf{u} \circ f(\mathbf{v})$,
+# and Remark 3 (2.17, 2.18) differentiates $\mathbf{u} \circ \mathbf{v}$.
 #
 # | line | | Eq. | from |
 # |---|---|---|---|
@@ -152,8 +155,9 @@ plt.show()
 # | 14 | $d\mathbf{T}_x$ += $d\mathbf{a}_t\,\mathbf{x}_t^\top$ | 2.49 | Lemma 1 |
 # | 15 | $d\mathbf{T}_h$ += $d\mathbf{a}_t\,\mathbf{h}_{t-1}^\top$ | 2.50 | Lemma 1 |
 #
-# Here $d\mathbf{a}_t = g'(\mathbf{T}_{lstm}\mathbf{z}_t) \circ d\mathbf{u}_t$. The printed list
-# ends at line 15. Two lines are missing (erratum 2):
+# Here $d\mathbf{a}_t = g'(\mathbf{T}_{lstm}\mathbf{z}_t) \circ d\mathbf{u}_t$, with
+# $\mathbf{T}_{lstm} = [\mathbf{T}_x\ \mathbf{T}_h]$ and $\mathbf{z}_t = [\mathbf{x}_t;
+# \mathbf{h}_{t-1}]$. The printed list ends at line 15. Two lines are missing (erratum 2):
 # $d\mathbf{x}_t = \mathbf{T}_x^\top d\mathbf{a}_t$ (2.47) and
 # $d\mathbf{h}_{t-1} = \mathbf{T}_h^\top d\mathbf{a}_t$ (2.48). Without them only $d\mathbf{c}$
 # goes back in time. Lines 14 and 15 also print $\leftarrow$ where a sum over time is meant.
@@ -222,10 +226,11 @@ heat_map(axes, np.array(errors) + 16,
 plt.show()
 
 # %% [markdown]
-# The gradient of `W_hy` is always right, since it depends on nothing below the prediction layer.
-# Without $d\mathbf{x}_t$ only the embeddings' gradient is wrong. Without one of the two recurrent
-# gradients everything that depends on earlier time steps is wrong. So the set of wrong tensors
-# shows where to look: the checker's hints work like this.
+# The gradient of `W_hy` is always right, since it needs no gradient from below the prediction
+# layer. Without $d\mathbf{x}_t$ only the embeddings' gradient is wrong. Without one of the two
+# recurrent gradients earlier time steps get too little, so every gradient below the prediction
+# layer is wrong. The set of wrong tensors therefore shows where to look: the checker's hints work
+# like this.
 #
 # ## How far does the gradient reach?
 #
@@ -346,11 +351,12 @@ for name, losses in ends.items():
 assert max(ends["LSTM, b_f = 4"]) < 0.1 and min(ends["LSTM, b_f = 0"]) > 1.3
 
 # %% [markdown]
-# Each unit has three runs, with different seeds. The dotted line is the loss of a guess, $\log 4$.
+# A panel shows three runs with different seeds. The dotted line is the loss of a guess, $\log 4$.
 # If the gate forgets half at each step ($b_f = 0$), only $2^{-30}$ of the gradient reaches the
 # letter, and none of the three runs learns. With $b_f = 4$ the gate is near one, and all three
-# learn. With the vanilla unit success depends on the initial recurrent matrix, which is close to
-# the balance. What helps is not the LSTM by itself, but a forget gate near one.
+# learn. With the vanilla unit success depends on the initial recurrent matrix. Here it is close to
+# the balance between vanishing and exploding. What helps is not the LSTM by itself, but a forget
+# gate near one.
 #
 # ## Exercise 1: the cell's gradient
 #
@@ -442,7 +448,7 @@ def coupled(f, c_prev, h_hat):
 # %% tags=["check"]
 # The check of exercise 3
 @exercise(3, hint="f occurs twice: once with c_{t-1}, once with a minus sign "
-          "and h_hat. Remark 3, Eqs. 2.17 and 2.18, on each product",
+          "and h_hat. Apply Remark 3 (2.17 and 2.18) to each product",
           mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)

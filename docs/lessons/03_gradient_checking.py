@@ -38,8 +38,8 @@ from nmt.models.language_model import LanguageModel, LanguageModelConfig
 # nothing. Expand $L(x + ih) = L + ihL' - h^2L''/2 - \dots$: the derivative is in the imaginary
 # part, separate from $L$. So $h$ may be $10^{-30}$, where truncation is negligible.
 #
-# We measure it on a real case: the loss of a small LSTM language model, by the fast kernels.
-# $\epsilon$ is $2^{-52}$ in float64 and $2^{-23}$ in float32.
+# We measure the errors on a real case: the loss of a small LSTM language model, which the fast
+# kernels compute. $\epsilon$ is $2^{-52}$ in float64 and $2^{-23}$ in float32.
 
 # %%
 model = LanguageModel(LanguageModelConfig(layers=1, hidden_size=4,
@@ -107,10 +107,11 @@ assert (best["complex"] < 1e-13 < best["central"] < best["forward"]
         < best["float32"])
 
 # %% [markdown]
-# From left to right the steps get smaller. The error of the differences falls with truncation, with
-# slope one and slope two, and rises again with rounding: a V. The float32 curve rises so early that
-# a gradient with an error of a tenth of a per cent can pass as right. The error of the complex step
-# falls and stays low.
+# From left to right the steps get smaller. The error of a difference first falls, like the
+# truncation error: with slope one for the forward difference, and two for the central one. Then it
+# rises again with the rounding error: a V. The float32 curve rises so early that a gradient with an
+# error of a tenth of a per cent can pass as right. The error of the complex step falls and stays
+# low.
 #
 # ## The idea on one page
 #
@@ -138,8 +139,8 @@ def signed_square(x):
 
 print("complex step", simple.complex_step(signed_square, x, np.ones(3)))
 print("derivative  ", 2 * np.abs(x))
-print("by the page:", simple.check(signed_square, x, 2 * np.abs(x) * d, d))
-print("by the tool:",
+print("by simple.py:", simple.check(signed_square, x, 2 * np.abs(x) * d, d))
+print("by check_gradients:",
       check_gradients(signed_square, [x], [2 * np.abs(x) * d],
                       upstream=d).verdict)
 
@@ -186,7 +187,7 @@ print(check_gradients(relu, [np.array([-1.0, 0.0, 2.0])],
 # The checker takes differences on both sides, finds that the slope jumps, and reports the entry as
 # inconclusive. The gradient is not wrong there: any slope between the two is a valid subgradient.
 #
-# The stepper verifies every intermediate gradient in this way, not only those of the weights:
+# The stepper checks every intermediate gradient by these methods, not only those of the weights:
 #
 # In the stepper: `grads explore lstm`, at `dT_h = da @ h_prev.T`.
 #
@@ -336,8 +337,8 @@ assert caught[:, -1].all() and not caught[:, :2].any()
 #   and nothing flows back in time. Mistakes in the recurrence show only with several steps.
 # - **Small weights and an absolute tolerance.** Near zero tanh is linear, so $\tanh' = 1$. And a
 #   gradient of $10^{-6}$ is close to anything else that small.
-# - **float32.** Its best difference has about three correct digits. The small mistake is below
-#   them.
+# - **float32.** Its best difference has about three correct digits, and the tolerance here is 1 %.
+#   A mistake of 0.1 % passes.
 # - **Fail if the error is larger.** NaN is not larger than anything. Write the condition of success
 #   instead: `error <= tolerance` is false for NaN.
 #
@@ -417,15 +418,15 @@ check_exercise_2(answer_2)
 # %% tags=["solution"]
 # The solution of exercise 2
 half = np.random.default_rng(0).normal(size=(4, 4))
-# symmetric; so are the identity, all zeros, all ones: bad test weights
+# symmetric. So are the identity, zeros and ones: do not test with such weights
 solution_2 = half + half.T
 check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: make a function analytic
 #
-# `length` is right for real vectors, but a complex step by hand gives a wrong derivative of it.
-# Write it so that the derivative is right.
+# `length` is right for real vectors, but `simple.complex_step` gives a wrong derivative of it.
+# Rewrite `length` so that the derivative is right.
 
 # %%
 def length(v):

@@ -2,8 +2,8 @@
 # # 4. Encoder and decoder
 #
 # Section 2.3 of the thesis: Eqs. 2.51 and 2.52, Algorithms 3, 4 and 5. You will follow a gradient
-# from the target sentence into the source, train a translator of dates in seconds, translate with
-# it, and find its limits.
+# from the target sentence into the source. You will train a translator for dates, which takes
+# seconds, translate with it, and find its limits.
 #
 # Beside this page: `grads/derivations/nmt.py`, and `nmt/models/translator.py` for the fast code.
 
@@ -50,10 +50,11 @@ print(f"{len(english)} English and {len(spanish)} Spanish words")
 # $$\log p(y \mid x) = \sum_t \log p(y_t \mid y_{<t}, \mathbf{s}) \quad (2.51) \qquad
 #   J = \sum_{(x, y)} -\log p(y \mid x) \quad (2.52)$$
 #
-# Algorithm 3 writes both sentences in one row, $s = [x, \_, y, \_]$, and runs an LSTM over it. At
-# $t = m_x + 1$ it switches from the encoder's weights to the decoder's (line 5), and from there on
-# each state predicts the next word of the row (line 10). The decoder starts from the encoder's last
-# $\mathbf{h}$ and $\mathbf{c}$. That pair is the whole representation $\mathbf{s}$ of the source.
+# Algorithm 3 writes both sentences in one row, $s = [x, \_, y, \_]$, and runs an LSTM over it. The
+# marker $\_$ ends a sentence, and $x$ has $m_x$ words. At $t = m_x + 1$ the algorithm switches from
+# the encoder's weights to the decoder's (line 5), and from there on each state predicts the next
+# word of the row (line 10). The decoder starts from the encoder's last $\mathbf{h}$ and
+# $\mathbf{c}$. That pair is the whole representation $\mathbf{s}$ of the source.
 
 # %%
 config = ModelConfig(layers=2, hidden_size=6, embedding_size=5,
@@ -150,7 +151,7 @@ assert not parts[:m_x, 0].any() and parts[:m_x, 1].all()
 
 # %%
 def fit(model, batches, seed=0, rate=0.01, watch=None):
-    """Trained parameters, each batch's loss; `watch` is called every 60."""
+    """Trained parameters, losses by batch; calls `watch` every 60 batches."""
     parameters = model.initial_parameters(np.random.default_rng(seed))
     adam, losses = Adam(rate), []
     for number, batch in enumerate(batches, 1):
@@ -259,8 +260,8 @@ assert sum(result[32, False]) < sum(result[32, True]) < sum(result[64, True])
 #
 # ## Exercise 1: what is read, what is predicted
 #
-# You get the words $y$ of the target: ids, without `_`, whose id is 1. Return two lists of ids:
-# what the decoder reads, step by step, and what it has to predict.
+# You get the target $y$ as a list of word ids, without `_` at either end. The id of `_` is 1.
+# Return two lists of ids: what the decoder reads, step by step, and what it has to predict.
 
 # %% tags=["check"]
 # The check of exercise 1
@@ -331,8 +332,8 @@ check_exercise_2(answer_2)
 # %% [markdown]
 # ### Solution
 #
-# Beam search keeps the $K$ best prefixes instead of one, and finds this pair with $K = 2$. On our
-# dates it improves little:
+# Beam search keeps the $K$ best prefixes instead of one. With $K = 2$ it finds the best pair. On
+# our dates beam search improves the result only a little:
 
 # %% tags=["solution"]
 # The solution of exercise 2

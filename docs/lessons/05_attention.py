@@ -68,8 +68,9 @@ axes[1].set_xlabel("source position s")
 plt.show()
 
 # %% [markdown]
-# At $\beta = 0$ attention is a plain mean, at large $\beta$ nearly a choice of one position. It is
-# differentiable, so the model learns *where* to attend like everything else, by the gradient.
+# At $\beta = 0$ attention is a plain mean. At large $\beta$ it nearly chooses a single position.
+# Attention is differentiable, so the model learns *where* to attend by the gradient, as it learns
+# everything else.
 #
 # ## Backward
 #
@@ -86,12 +87,14 @@ plt.show()
 #   d\bar{\mathbf{h}} = d\mathbf{c}_t\,\mathbf{a}_t^\top$$
 #
 # The softmax couples the positions: $\partial a(s)/\partial e(r) = a(s)(\delta_{sr} - a(r))$, since
-# raising one score lowers the weights of all the others. Multiplied by $d\mathbf{a}$ and summed:
+# raising one score lowers the weights of all the others. Multiply by $d\mathbf{a}$ and sum over the
+# positions:
 #
 # $$d\mathbf{e} = \mathbf{a} \circ (d\mathbf{a} - \mathbf{a}^\top d\mathbf{a})$$
 #
 # In words: descent raises a position's score if more weight on it would reduce the loss by more
-# than the average over the current weights. The scores come last. They are a product of three:
+# than the average over the current weights. The scores come last. Each is a product of three
+# factors:
 #
 # $$d\mathbf{h}_t \mathrel{+}= \mathbf{W}_a\bar{\mathbf{h}}\,d\mathbf{e} \qquad
 #   d\bar{\mathbf{h}} \mathrel{+}= \mathbf{W}_a^\top\mathbf{h}_t\,d\mathbf{e}^\top \qquad
@@ -126,11 +129,11 @@ print(check_pair(attend, attend_backward, inputs))
 # ## A short path for the gradient
 #
 # Attention is also a short path. Without it, the gradient of the last target word's loss reaches
-# the source through every state in between. With it, the path has one matrix product. We measure
-# this on untrained models. The source is ten different digits, and the target is the same ten. How
-# large is the gradient of the last digit's loss at each source word? All ten digits differ, so row
-# $k$ of the embedding's gradient is that of position $k$. The gradient of the tenth loss is that of
-# the first ten losses minus that of the first nine.
+# the source through every state in between. With it, the gradient goes from $\mathbf{c}_t$ straight
+# to the state of each source word. We measure this on untrained models. The source is ten different
+# digits, and the target is the same ten. How large is the gradient of the last digit's loss at each
+# source word? All ten digits differ, so each has a row of its own in the embedding's gradient. The
+# gradient of the tenth loss is the gradient of the sum of ten losses minus that of the sum of nine.
 
 # %%
 def translator(attention, units=32, source=12, target=12, **changes):
@@ -144,7 +147,7 @@ def translator(attention, units=32, source=12, target=12, **changes):
 
 
 def source_gradients(attention, seed):
-    """Norms of the tenth digit's loss's gradient at the ten source words."""
+    """Norms of the gradient of the tenth digit's loss at each source word."""
     model, x = translator(attention), list(range(2, 12))
     p = model.initial_parameters(np.random.default_rng(seed), "float64")
     batch = make_batch([(x, x)], [0], False)
@@ -231,7 +234,7 @@ assert share["global"][9] > 0.8 > 0.3 > share["none"][9]
 # $\mathbf{a}_t$ can be drawn: a row for each target word, a column for each source word. We train
 # two models on the dates. One has a forward encoder. The other has a bidirectional encoder, whose
 # states also represent the words that follow: the states of both directions are concatenated, and
-# the decoder starts from a `bridge` of both.
+# the decoder starts from a `bridge`, a learned layer that reads the last states of both directions.
 
 # %%
 pairs = dates(1200)
@@ -262,8 +265,9 @@ for name, flags in correct.items():
 # Follow a row at a time. English has the month before the day and Spanish after it, so the
 # alignment has to cross. The training data do not say which words correspond.
 #
-# The right links are known: weekday 1 to 1, day 3 to 4, month 5 to 3, year 7 to 6 (positions from
-# 1). How often is the largest weight on the right word?
+# The right links are known. From the Spanish position to the English one, counted from 1, they are:
+# weekday 1 to 1, day 3 to 4, month 5 to 3, year 7 to 6. How often is the largest weight on the
+# right word?
 
 # %%
 LINKS = {"weekday": (0, 0), "day": (2, 3), "month": (4, 2), "year": (6, 5)}
@@ -297,7 +301,7 @@ assert min(map(min, hits.values())) < 0.9
 
 # %%
 def gradient_map(model, parameters, x, y):
-    """(m_y + 1, m_x): each loss's gradient at each source word, as shares."""
+    """(m_y + 1, m_x): each source word's share of each loss's gradient."""
     p = {name: value.astype("float64") for name, value in parameters.items()}
     # a row for each position: words may repeat
     p["encoder.W_e"] = p["encoder.W_e"][list(x)]
@@ -321,18 +325,18 @@ for place, (name, (model, p)) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %% [markdown]
-# Compare the two tables. Then look at the rows in which attention misses the right word: there the
-# gradient often finds it. The gradient can mislead too: through a saturated unit it is small,
-# although the unit may matter.
+# Compare this table, of the gradient, with the one above, of attention. Where attention misses the
+# right word, the gradient often finds it. The gradient can mislead too: through a saturated unit it
+# is small, although the unit may matter.
 
 # %% [markdown]
 # ## Input feeding
 #
 # A decoder step does not know what the step before attended to. Input feeding (4.2.3) tells it:
-# $\tilde{\mathbf{h}}_{t-1}$ is concatenated to the embedding as input of step $t$. This takes time.
-# Without input feeding all decoder states can be computed first, and attention is one batched
-# product over all steps. With it, attention is inside the time loop. The derivation has both forms,
-# and the kernel's loss and gradients agree with it:
+# the input of step $t$ is the embedding concatenated with $\tilde{\mathbf{h}}_{t-1}$. This makes
+# training slower. Without input feeding all decoder states can be computed first, and attention is
+# one batched product over all steps. With it, attention is inside the time loop. The derivation has
+# both forms, and the kernel's loss and gradients agree with the derivation's:
 
 # %%
 J = {}
@@ -361,8 +365,9 @@ for feeding in (False, True):
 
 # %% tags=["check"]
 # The check of exercise 1
-@exercise(1, hint="subtract the largest score of a word, then exp, then zeros "
-          "after n; or set the scores after n to minus infinity first",
+@exercise(1, hint="subtract the largest of the first n scores, apply exp, set "
+          "what follows to zero, and divide by the sum; or set the scores "
+          "after n to minus infinity first",
           mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw = np.random.default_rng(5)

@@ -4,8 +4,8 @@
 # The derivation of lesson 2 is right, readable, and slow. `lstm/cells/lstm.py` and the loop over
 # time in `lstm/recurrent.py` are the same mathematics, and fast. You will go from one to the other
 # step by step, verify that the results agree, and measure what each step gains. The thesis
-# describes the first two steps: mini-batches (section 2.2.1), one matrix for all gates (Eqs. 2.24
-# and 2.38).
+# describes the first two steps: mini-batches (section 2.2.1), and one matrix for all gates
+# (Eqs. 2.24 and 2.38).
 #
 # The times are those of one core. Run the lesson to see those of your own machine.
 
@@ -77,8 +77,8 @@ def one_by_one(x, W, dh_out):
 # This form computes $B$ examples at once. A column becomes a row, $\mathbf{T}\mathbf{x}$ becomes
 # $\mathbf{X}\mathbf{T}^\top$, and each matrix is read once for all examples. The sum over examples
 # leaves the loop. It is now part of the product $d\mathbf{T} = d\mathbf{A}^\top \mathbf{X}$, whose
-# inner index is the example. Here each gate
-# still has two matrices of its own, as in Eq. 2.35: eight matrix products per step.
+# inner index is the example. Here each gate still has two matrices of its own, as in Eq. 2.35, so a
+# step forward has eight matrix products.
 
 # %%
 def eight_products(x, W, dh_out):
@@ -155,18 +155,18 @@ def one_product(x, W, dh_out):
 # loop:
 #
 # - $\mathbf{T}_x\mathbf{x}_t$ of all steps is one product *before* the loop, (TB, E) times (E, 4H);
-# - $d\mathbf{T}_x = \sum_t d\mathbf{A}_t^\top \mathbf{X}_t$ is one product *after* it, and
-#   $d\mathbf{T}_h$ another. Stack the $d\mathbf{A}_t$: the sum over time becomes part of the inner
+# - $d\mathbf{T}_x = \sum_t d\mathbf{A}_t^\top \mathbf{X}_t$ is one product *after* the loop, and so
+#   is $d\mathbf{T}_h$. Stack the $d\mathbf{A}_t$: the sum over time becomes part of the inner
 #   index, as the sum over examples did;
-# - $d\mathbf{x}_t = \mathbf{T}_x^\top d\mathbf{a}_t$ is one product after it, too.
+# - $d\mathbf{x}_t = \mathbf{T}_x^\top d\mathbf{a}_t$ is one more product after the loop.
 #
 # Two products per step remain, one forward and one backward. They are the recurrence itself.
-# `recurrent_forward` and `recurrent_backward` are this form, for any cell; the LSTM's has one more
-# trick:
+# `recurrent_forward` and `recurrent_backward` are this form, for any cell. The LSTM cell uses one
+# more trick:
 #
 # $$\mathrm{sigm}(z) = \tfrac12 \tanh(z / 2) + \tfrac12$$
 #
-# so a single tanh computes all four gates. Results are written in place, which saves memory
+# With it a single tanh computes all four gates. Results are written in place, which saves memory
 # traffic.
 
 # %%
@@ -297,11 +297,12 @@ seconds = spent[20, 16, 64]
 assert seconds[names[3]] < seconds[names[0]] / 3
 
 # %% [markdown]
-# Left: the times. Right: the differences from form 0, which do not grow. Form 1 gains by far the
-# most, for two reasons. First, Python and NumPy take about a microsecond for each call, whatever it
-# does, and form 0 makes as many calls for one example as form 1 for all of them. Second, a product
-# of a matrix with one vector reads each weight for a single multiplication and addition; with $B$
-# vectors each weight is used $B$ times once it is in the cache.
+# The first two charts show the times. The third shows the differences from form 0, which stay as
+# small as rounding errors. Form 1 gains by far the most, for two reasons. First, Python and NumPy
+# take about a microsecond for each call, whatever it does, and form 0 makes as many calls for one
+# example as form 1 for all of them. Second, a product of a matrix with one vector reads each weight
+# for a single multiplication and addition; with $B$ vectors each weight is used $B$ times once it
+# is in the cache.
 #
 # Form 2 makes fewer calls, which helps if the arrays are small. If they are large it gains little
 # on a CPU: the product that is added to $d\mathbf{T}_{lstm}$ is still a new (4H, E + H) array at
@@ -345,10 +346,10 @@ print(f"a call of NumPy that adds 1 and 1 takes {1e6 * call:.2f} microseconds")
 assert rates[6] > rates[0]
 
 # %% [markdown]
-# ($B = 1$ has a routine of its own in NumPy's BLAS library, so $B = 2$ may be slower.) This is why
-# training runs in batches, and beam search too. And it is why a fast kernel has rows where the
-# thesis has columns: all steps and examples flatten into the rows of one product. In the larger
-# case the products are most of the work, so the other steps gain less.
+# The rate grows with $B$, so training and beam search run in batches. ($B = 1$ has a routine of its
+# own in NumPy's BLAS library, so $B = 2$ may be slower.) For the same reason a fast kernel has rows
+# where the thesis has columns: all steps and examples flatten into the rows of one product. In the
+# larger case above the products are most of the work, so forms 2 to 4 gain less.
 #
 # ## Exercise 1: a sigmoid from tanh
 #

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 7. The Transformer
 #
-# Nguyen, sections 1.2 and 3.3: Eqs. 1.7 to 1.15 and 3.2 to 3.6. No recurrence: attention
-# alone connects the words, through layers of heads, residual connections and norms. You will go
-# from one score to many heads, take a norm's Jacobian apart, and measure why it matters on which
-# side of the sublayer the norm stands.
+# Nguyen, sections 1.2 and 3.3: Eqs. 1.7 to 1.15 and 3.2 to 3.6. A Transformer has no recurrence:
+# attention alone connects the words, through layers of heads, residual connections and norms. You
+# will go from one score to many heads, and take a norm's Jacobian apart. Then you will measure what
+# changes if the norm stands before the sublayer instead of after it.
 #
 # Beside this page: `grads/derivations/multihead.py`, `norms.py`, `transformer.py`. To step through
 # them: `grads walk attention-head`, `grads explore transformer`.
@@ -39,17 +39,18 @@ from nmt.training.optimizers import Adam, gradient_scale
 # ## From the score to the head
 #
 # Lesson 5 had one query per step, $\mathbf{h}_t$, and used the encoder's states twice: the scores
-# compared them with the query, and the context was their mean. A head gives each word three
-# vectors: a query, a key to be compared with queries, and a value to be averaged. A sentence is a
-# matrix whose rows are words, so one product compares all queries with all keys (Eqs. 1.7, 1.8):
+# compared them with the query, and the context was their weighted mean. A head gives each word
+# three vectors: a query, a key to be compared with queries, and a value to be averaged. A sentence
+# is a matrix whose rows are words, so one product compares all queries with all keys (Eqs. 1.7,
+# 1.8):
 #
 # $$\mathbf{Q} = \mathbf{Y}\mathbf{W}^Q \qquad \mathbf{K} = \mathbf{X}\mathbf{W}^K \qquad
 #   \mathbf{V} = \mathbf{X}\mathbf{W}^V \qquad
 #   \mathbf{H} = \mathrm{softmax}\Big(\frac{\mathbf{Q}\mathbf{K}^\top}{\sqrt{d_k}}\Big)\mathbf{V}$$
 #
-# Why the root? A product of two random vectors of $d_k$ entries has a standard deviation of
-# $\sqrt{d_k}$. Without the root, the softmax of wide heads is nearly a choice before anything is
-# learned, and the gradient of a choice is small:
+# Why the root? The product of two random vectors with $d_k$ entries of variance one has a standard
+# deviation of $\sqrt{d_k}$. Without the root, the softmax of a wide head puts nearly all its weight
+# on one key before anything is learned, and then its gradient is small:
 
 # %%
 rng = np.random.default_rng(7)
@@ -134,7 +135,7 @@ assert not A[future].any() and not dE[future].any()
 #   - \tfrac{1}{d}\hat{\mathbf{x}}\hat{\mathbf{x}}^\top\Big) \qquad
 #   d\mathbf{x} = \mathbf{J}^\top d\hat{\mathbf{x}}$$
 #
-# Three norms, three Jacobians. Their singular values say what becomes of a gradient:
+# We compare three norms. The singular values of a norm's Jacobian say what becomes of a gradient:
 
 # %%
 x = rng.normal(size=(8, 1))
@@ -148,7 +149,7 @@ for (name, J), style in zip(jacobians.items(), ("o-", "s--", "^:"),
                             strict=True):
     values = np.linalg.svd(J, compute_uv=False)
     axes[1].plot(range(1, 9), values, style, label=name)
-    print(f"{name}: {sum(values > 1e-4)} directions of 8 pass, each times "
+    print(f"{name}: {sum(values > 1e-4)} of 8 directions pass, multiplied by "
           f"{values[0]:.3f}")
 axes[1].set(title="singular values of J", xlabel="number", ylim=(0, None))
 axes[1].legend()
@@ -157,8 +158,8 @@ plt.show()
 # %% [markdown]
 # A shift of all entries, and a stretching of $\mathbf{x}$, change nothing in LayerNorm's result:
 # these two directions have singular value zero (nearly: there is an epsilon under the root).
-# RMSNorm and ScaleNorm take out one. All other directions pass, divided by the size of
-# $\mathbf{x}$: *a norm divides gradients by the size of its input*.
+# RMSNorm and ScaleNorm remove only the stretching. All other directions pass, divided by the size
+# of $\mathbf{x}$: *a norm divides gradients by the size of its input*.
 #
 # ## Where the norm stands
 #
@@ -215,9 +216,9 @@ for placed, norms in flows.items():
 # %% [markdown]
 # In PostNorm the sum of $\mathbf{x}$ and the sublayer's result has about twice the variance of
 # $\mathbf{x}$, so each norm divides the gradient by about 1.4. The gradient through the sublayer
-# makes up for this, but only on average. In PreNorm the gradient of the stream is never divided.
-# The stream itself grows with depth instead, which is why one more norm stands on top of the
-# encoder and of the decoder.
+# makes up for this, but only on average. In PreNorm the gradient of $\mathbf{x}_l$ is never
+# divided. Instead $\mathbf{x}_l$ itself grows with depth, which is why one more norm stands on top
+# of the encoder and of the decoder.
 #
 # ## In a whole model
 #
@@ -292,8 +293,8 @@ plt.show()
 
 # %% [markdown]
 # This is one rate, one seed and one small task: not a law. Nguyen's Tables 3.12 and 3.15 have the
-# whole experiment. With Xavier's initial weights PostNorm fails at two of three warm-ups, and
-# without warm-up it fails from five layers on. PreNorm learns in all these cases.
+# whole experiment. With Xavier's initial weights PostNorm fails with two of three warm-up lengths.
+# Without warm-up it fails from five layers on. PreNorm learns in all these cases.
 
 # %% [markdown]
 # ## Exercise 1: what must not be seen

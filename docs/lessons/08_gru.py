@@ -22,8 +22,8 @@ from grads.derivations.calculus import sigm, sigm_prime, tanh_prime
 # ## Two gates, no cell
 #
 # An LSTM keeps its memory in $\mathbf{c}_t$ and shows a part of it as $\mathbf{h}_t$. The gated
-# unit has one state for both. An *update gate* $\mathbf{z}$ says how much of it is replaced, a
-# *reset gate* $\mathbf{r}$ how much of it the new value may look at:
+# unit has one state for both. An *update gate* $\mathbf{z}$ says how much of this state is
+# replaced. A *reset gate* $\mathbf{r}$ says how much of the old state the new value may look at:
 #
 # $$\mathbf{z} = \mathrm{sigm}(\mathbf{W}_z\mathbf{x} + \mathbf{U}_z\mathbf{h}_{i-1}) \qquad
 #   \mathbf{r} = \mathrm{sigm}(\mathbf{W}_r\mathbf{x} + \mathbf{U}_r\mathbf{h}_{i-1})$$
@@ -74,7 +74,7 @@ plt.show()
 # $$d\mathbf{z} = (\tilde{\mathbf{h}} - \mathbf{h}_{i-1}) \circ d\mathbf{h} \qquad
 #   d\tilde{\mathbf{h}} = \mathbf{z} \circ d\mathbf{h}$$
 #
-# Then Lemma 1 through each of the three products. With $d\mathbf{a} = \tanh' \circ
+# Then go back through the three formulas with matrices by Lemma 1. With $d\mathbf{a} = \tanh' \circ
 # d\tilde{\mathbf{h}}$ and $d\mathbf{m} = \mathbf{U}^\top d\mathbf{a}$, where $\mathbf{m} =
 # \mathbf{r} \circ \mathbf{h}_{i-1}$:
 #
@@ -113,8 +113,8 @@ for name in terms:
     print(f"without {name:12} {report.verdict}")
 
 # %% [markdown]
-# Each of the four is needed, and the checker misses none. Here is the same line with numbers, as a
-# page that you can walk through:
+# Each of the four terms is needed: without any one of them the check fails. Here is the backward
+# pass with its numbers, as a page that you can walk through:
 #
 # In the stepper: `grads explore gru`, at `dh_tilde = z * dh`.
 #
@@ -160,7 +160,7 @@ plt.show()
 assert shares(-4.0)[-1, -1] > 100 * shares(0.0)[-1, -1]
 
 # %% [markdown]
-# The first term meets no matrix. A negative bias keeps the update gate nearly closed ($\mathbf{z}$
+# The first term has no matrix. A negative bias keeps the update gate nearly closed ($\mathbf{z}$
 # near zero). Then the first term carries the gradient back, and it hardly shrinks from step to
 # step. It is the forget gate's trick of lesson 2, with the sign reversed: a *negative* bias makes
 # the memory long.
@@ -172,7 +172,7 @@ assert shares(-4.0)[-1, -1] > 100 * shares(0.0)[-1, -1]
 # | | Bahdanau et al. | PyTorch and cuDNN |
 # |---|---|---|
 # | $\mathbf{z}$ weighs | the new value | the old state |
-# | $\mathbf{r}$ stands | inside the product, before $\mathbf{U}$ | after the product |
+# | $\mathbf{r}$ multiplies | $\mathbf{h}_{i-1}$ | the product $\mathbf{U}\mathbf{h}_{i-1}$ |
 #
 # The first difference is a change of sign: $1 - \mathrm{sigm}(a) = \mathrm{sigm}(-a)$. So the
 # weights of one unit give those of the other. The second is a different function. No weights make
@@ -258,8 +258,8 @@ check_exercise_2(answer_2)
 # The solution of exercise 2
 z_half = 1 - 0.5 ** (1 / 100)
 solution_2 = np.log(z_half / (1 - z_half))
-print(f"b_z = {solution_2:.2f}: that of the LSTM with its sign reversed, since "
-      "1 - z is f")
+print(f"b_z = {solution_2:.2f}: the bias of lesson 2 with its sign reversed, "
+      "since 1 - z is f")
 check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]

@@ -43,7 +43,7 @@ rng = np.random.default_rng(23)
 
 
 def random_model():
-    """log p of each next word by the word before (V, V); none is empty."""
+    """log p(next word | word before), (V, V). No sentence is empty."""
     logits = 1.5 * rng.normal(size=(V, V))
     logits[END, END] = -np.inf
     return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
@@ -122,8 +122,8 @@ for K, (log_p, words) in best_of.items():
 # %% [markdown]
 # ## How often is it right?
 #
-# One model proves nothing. Draw three hundred of them, and compare each with the best of all
-# sentences.
+# One model proves nothing. Draw three hundred models, and each time compare what the beam finds
+# with the best of all sentences.
 
 # %%
 sizes = (1, 2, 3, 4, 6, 8)
@@ -143,7 +143,7 @@ plt.show()
 assert right[0] < right[1] < right[-1]
 
 # %% [markdown]
-# Most of the gain comes from the first few hypotheses.
+# A small $K$ already brings most of the gain.
 #
 # ## A real translator
 #
@@ -163,7 +163,7 @@ def decoder(state, word):
     word = 1 if word == END else word  # there the end marker's id is 1
     logits, state, _ = model.step(parameters, state, np.array([word]))
     log_p = logits[0] - np.log(np.exp(logits[0]).sum())
-    # 0 is <unk>, which we do not want
+    # the end marker moves to END = 0, in place of <unk>, which we do not want
     log_p[0], log_p[1] = log_p[1], -np.inf
     return log_p, state
 
@@ -177,16 +177,16 @@ for K in (1, 2, 3, 5):
     print(f"K = {K}: log p {log_p:7.3f}  {' '.join(system.target.tokens(ids))}")
 
 # %% [markdown]
-# The project's search returns the same translations (the assertion holds it to that), for many
-# sentences at once. Here it is step by step, as a tree of hypotheses:
+# The project's search returns the same translations, as the assertion checks. It can also search
+# for many sentences at once. Here is the search step by step, as a tree of hypotheses:
 #
 # In the stepper: `grads explore search`.
 #
 # ## Why short translations win
 #
-# Each word multiplies by a probability below one. So among sentences that are equally good word by
-# word, the shortest wins. *Length normalisation* divides by a power of the length (Nguyen 3.1.3,
-# after Wu et al.):
+# Each word multiplies the sentence's probability by a number below one. So among sentences that are
+# equally good word by word, the shortest wins. *Length normalisation* divides the logarithm by a
+# power of the length (Nguyen 3.1.3, after Wu et al.):
 #
 # $$s(y) = \frac{\log p(y \mid x)}{lp(y)} \qquad lp(y) = \frac{(5 + |y|)^\alpha}{(5 + 1)^\alpha}$$
 
@@ -202,8 +202,8 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# With $\alpha = 0$ a sentence of 30 words has a score ten times lower than one of three. With
-# $\alpha = 1$ the two are not far apart.
+# With $\alpha = 0$ a sentence of 30 words has a score of -9, and one of three words -0.9. With
+# $\alpha = 1$ the scores are closer, -1.54 and -0.68, but the short sentence still wins.
 #
 # ## Exercise 1: one step of a beam
 #

@@ -65,8 +65,8 @@ print(", ".join(sorted(set(unknown))[:4]), "...")
 # ## Byte pair encoding
 #
 # Begin with letters. Count which pair of neighbours is the most frequent, and make it one symbol.
-# Repeat. Frequent words become one symbol; rare ones remain several. `</w>` marks the end of a
-# word, so that pieces can be put together again.
+# Repeat. Frequent words become one symbol; rare words stay divided into several. `</w>` marks the
+# end of a word, so that pieces can be put together again.
 
 # %%
 def split(word):
@@ -75,7 +75,7 @@ def split(word):
 
 
 def merge(symbols, pair):
-    """Symbols with each occurrence of a pair made one, from the left."""
+    """The symbols, with each occurrence of the pair merged, from the left."""
     made = []
     for symbol in symbols:
         if made and (made[-1], symbol) == pair:
@@ -179,8 +179,9 @@ assert np.allclose(rows[:, -1:], q)
 # $$J = J_w + \alpha J_c$$
 #
 # So letters get a gradient in two ways. On the source side it comes from the loss of the *words*,
-# through the vector $\mathbf{q}$. Here the same rare word occurs twice, and both uses add up. On
-# the target side it comes from the loss of the spelling, and goes on into the decoder's state.
+# through the vector $\mathbf{q}$. Here the same rare word occurs twice, and the gradients of both
+# uses are added. On the target side the gradient comes from the loss of the spelling, and goes on
+# into the decoder's state.
 
 # %%
 J, trace = hybrid_forward(parameters, x, y, rare, spellings, **example.named)
@@ -209,7 +210,7 @@ assert report.ok and min(sizes.values()) > 0
 # | | pieces | letters |
 # |---|---|---|
 # | what is added | a list of merges; the model stays as it is | two LSTMs, with their backward |
-# | length of a sentence | grows | stays, but each rare word needs a loop |
+# | length of a sentence | grows | stays the same, but each rare word needs a loop |
 # | can write any word | yes | yes |
 # | common today | yes | no |
 #

@@ -95,7 +95,7 @@ RNN: Mistakes = {
         ("these are the first columns of T: those for h_{t-1} are the last.",
          lambda dh, x, h, T: T[:, :len(h)].T @ (slope(x, h, T) * dh))],
     2: [("each term is an outer product with h_{t-1} (line 6). What is h_0?", 7),
-        ("the loss is predicted at every step, so the last step has a term, too.", 5)],
+        ("a word is predicted at every step, so the last step has a term, too.", 5)],
     3: [("this is the gradient of one use. The matrix is also used for the output.",
          lambda d: d["W_e"]),
         ("this is the gradient of one use. The matrix is also used for the input.",

@@ -30,16 +30,10 @@ from grads.check.case import Case, Labels
 from grads.check.comparison import Check
 from grads.check.directions import along_directions, lines_together
 from grads.check.evaluate import NotAnalytic
+from grads.check.iterations import iterations_undecided
 from grads.check.jacobians import jacobian as jacobian
 from grads.check.precision import disputed, observe_noise, unseen
-from grads.check.prepare import (
-    NoGradient,
-    Upstream,
-    padding_findings,
-    prepared,
-    wanted_names,
-    without,
-)
+from grads.check.prepare import Upstream, padding_findings, prepared, wanted_names
 from grads.check.report import Report
 from grads.check.result import Finding, Row
 from grads.check.state import State, findings_elsewhere, special
@@ -127,9 +121,8 @@ def check_case(
     ValueError for invalid arguments.
 
     Nothing passed in is modified. The attributes of a layer, and other things that the code may
-    have changed, are restored afterwards. The check also finds a function or a backward that writes
-    into its arguments, two runs that differ, and padding (`case.zeros`) whose gradient is not
-    exactly zero.
+    have changed, are restored. The check also finds code that writes into its arguments, two runs
+    that differ, and padding (`case.zeros`) whose gradient is not exactly zero.
     """
     how, watch = Extent(**extent), watch or Watch(time_limit)
     # Not the numbers of a user's generator: an upstream gradient must not equal an input.
@@ -143,17 +136,10 @@ def check_case(
     rows: list[Row] = []
     check = None
     try:
-        try:
-            check = prepared(case, upstream, alone, watch, rng, findings)
-        except NoGradient as error:
-            case, unchecked = without(case, error.names), [*set(error.names) & set(wanted)]
-            wanted = [name for name in wanted if name not in error.names]
-            check = prepared(case, upstream, alone, watch, rng, findings)
-            findings += [Finding("unchecked", name, "it has no gradient; if that is meant, check "
-                                 f"names={wanted}, or give it as a default argument")
-                         for name in unchecked]
+        check = prepared(case, wanted, upstream, alone, watch, rng, findings)
         if check is None:
             return Report([], findings, title, seconds=watch.seconds)
+        wanted = [name for name in wanted if name in check.case.inputs]  # which have gradients
         check.rtol = how.rtol
         if (case.zeros or not vanish) and not findings:
             findings += padding_findings(check.analytic["all"], case.zeros, vanish, wanted)
@@ -161,8 +147,6 @@ def check_case(
         if not check.evaluate.complex_step:
             rows = [unseen(check, row, METHODS[how.method or "both"][-1]) for row in rows]
         if any(row.status in ("wrong", "disagree") for row in rows):
-            from grads.check.iterations import iterations_undecided
-
             rows = iterations_undecided(check, rows)
         if watch.stopped:
             raise TimeUp

@@ -45,11 +45,12 @@ Upstream = Arrays | Callable[[dict[str, np.ndarray]], Arrays] | None
 
 
 def prepared(
-    case: Case, upstream: Upstream, alone: bool, watch: Watch, rng: np.random.Generator,
-    findings: list[Finding],
+    case: Case, wanted: Sequence[str], upstream: Upstream, alone: bool, watch: Watch,
+    rng: np.random.Generator, findings: list[Finding],
 ) -> Check | None:
     """The check with its analytic gradients; None if nothing can be compared. Faults other than
-    wrong values are appended to `findings`."""
+    wrong values are appended to `findings`. Inputs without a gradient are held constant, and those
+    of them that are wanted are named in `findings`."""
     exact = _copies(case.inputs, np.float64)
     outputs = outputs_of(case, exact, findings)
     if findings:
@@ -58,7 +59,15 @@ def prepared(
                  or {k: rng.normal(size=out.shape) for k, out in outputs.items()})
     if upstream is not None:
         validate_upstream(d_out, exact)
-    analytic = gradients_of(case, d_out, alone, findings)
+    try:
+        analytic = gradients_of(case, d_out, alone, findings)
+    except NoGradient as error:
+        known = [name for name in wanted if name not in error.names]
+        check = prepared(without(case, error.names), known, upstream, alone, watch, rng, findings)
+        findings += [Finding("unchecked", name, "it has no gradient; if that is meant, check "
+                             f"names={known}, or give it as a default argument")
+                     for name in wanted if name in error.names]
+        return check
     validate_gradients(case.inputs, analytic["all"])
     if not findings and not case.cacheless:
         findings += (linearity_findings(case, d_out, analytic["all"])

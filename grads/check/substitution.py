@@ -31,7 +31,7 @@ SHORT = {"weights": "w", "weight": "w", "biases": "b", "bias": "b"}  # dW is a g
 HOLDERS = ("params", "parameters")  # their gradients are in these:
 OF_GRADIENTS = ("grads", "grad", "gradients")
 HELD = ("data", "value", "val")  # in a mapping, beside "grad"
-GRADIENT = "d ..."  # label of an expression
+GRADIENT = "d ..."  # label of an expression; like the names of gradients it begins with d
 Arrays = Mapping[str, Any]
 
 

@@ -39,8 +39,8 @@ def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
     """
     output_weights(system)
     if getattr(system.recipe.model, "lexicon_epsilon", None) is not None:
-        raise UserError("model.lexicon_epsilon: expected null, since a lexicon's bias is no part "
-                        "of the logits shown, got one")
+        raise UserError("model.lexicon_epsilon: expected null, got a lexicon, whose bias this "
+                        "command does not show")
     batch = next(system.batches([pair], 1).in_order())
     model: Any = system.model
     with naming_overflow(system.parameters):

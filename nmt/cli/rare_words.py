@@ -187,7 +187,7 @@ def run_restore(options: argparse.Namespace) -> None:
 
 
 def _source_words(options: argparse.Namespace) -> frozenset[str]:
-    """The source vocabulary; nothing if the method does not need it."""
+    """The source vocabulary; an empty set if the method does not need it."""
     if options.method not in ("noalign", "copyable"):
         return frozenset()
     if options.source_vocabulary is None:

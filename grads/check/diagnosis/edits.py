@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.check.analytic import dense
+from grads.check.diagnosis import forms
 from grads.check.diagnosis.elsewhere import Probe, right_beside, right_elsewhere
 from grads.check.diagnosis.evidence import Array, Evidence
 from grads.check.diagnosis.instrument import (
@@ -39,33 +40,6 @@ UNSURE = 1e-4  # largest relative error of a gradient that is right now, and
 SURE = 1e-7  # of the other gradients
 VALUE = "_value_"
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
-
-# what is tried in place of a value {} of floats, integers, flags, or of a range
-ALONE = {
-    "f": ("-{}", "2 * {}", "{} / 2", "{}.T", "np.swapaxes({}, -1, -2)", "{} + {}.T",
-          "({} + {}.T) / 2", "3 * {}", "1 / {}", "1 - {}", "1 + {}", "{} ** 2", "np.sqrt({})",
-          "np.ones_like({})", "np.zeros_like({})", "{}[::-1]", "{}[..., ::-1]", "np.tril({})",
-          "np.triu({})", "np.conj({})", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",
-          "np.roll({}, 1, 0)", "np.roll({}, -1, 0)", "np.roll({}, 2, 0)", "np.roll({}, -2, 0)",
-          "np.exp({})", "np.log({})", "np.cumsum({}[::-1], 0)[::-1]", "{}[:, None]"),
-    "i": ("{} - 1", "{} + 1", "-{}", "np.argsort({}, -1)", "{}[::-1]"),
-    "r": ("{}[::-1]",),
-    "b": ("~{}", "np.ones_like({})"),
-}
-# the same with a number # of the function, and then with another value #
-SCALED = ("{} * #", "{} / #")
-FACTORS = ("{} / len({})", "{} * len({})")
-PRODUCTS = ("#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #")  # whose shapes leave few to try
-SIMPLE = ("{} * #", "{} / #", "#", "{} + #", "{} - #")
-WITH = ("{} * #[:, None]", "{} * (# > 0)", "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)",
-        "{} * (1 + #)", "1 - # ** 2", "# * (1 - #)", "1.0 * (# > 0)", "{} * np.exp(#)",
-        "{} / (1 + np.exp(-#))", "{} * np.cos(#)", "{} * np.log(#)",
-        "{} - # * {}.sum(axis=-1, keepdims=True)",
-        "{} - np.exp(#) * {}.sum(axis=-1, keepdims=True)",
-        "# * ({} - (# * {}).sum(axis=-1, keepdims=True))",
-        "{} - {}.mean(axis=0) - # * ({} * #).mean(axis=0)")
-INDEXED = ("{} - np.eye({}.shape[-1])[#]", "{}[#]", "{}[np.argsort(#)]",
-           "np.take_along_axis({}, #, -1)", "np.take_along_axis({}, np.argsort(#, -1), -1)")
 ORDINALS = ("first", "second", "third", *(f"{k}th" for k in range(4, 100)))
 BESIDE = 2  # lines between an expression and the values that are tried before all others
 
@@ -256,7 +230,7 @@ class Edits:
         if self.in_place(chain(
                 self.other_numbers(sites), self.with_values(
                     sites, {text: values[text] for text in names & values.keys()},
-                    (*SIMPLE, *PRODUCTS))), tried):
+                    (*forms.SIMPLE, *forms.PRODUCTS))), tried):
             return
         for source, phrase in changed_statements(self.hooked.sources, self.forwards):
             if time.process_time() > self.stop:
@@ -338,20 +312,20 @@ class Edits:
         sizes = [site for site in indices if not self.seen[site[0]].varies]
         for known in (lengths & scalars.keys(), scalars):
             yield from self.with_values(sizes, {text: scalars[text] for text in known}, ("#",))
-        yield from ((site, form.replace("{}", VALUE)) for alike_kind, forms in ALONE.items()
-                    for form in forms for site, letter in letters.items() if letter == alike_kind)
+        yield from ((site, form.replace("{}", VALUE)) for alike_kind, alone in forms.ALONE.items()
+                    for form in alone for site, letter in letters.items() if letter == alike_kind)
         yield from self.with_values(indices, integers, ("#",))
         floats = [site for site, letter in letters.items() if letter == "f"]
-        yield from self.with_values(floats, values, PRODUCTS)
+        yield from self.with_values(floats, values, forms.PRODUCTS)
         yield from self.with_values(floats, {
             text: value for text, value in values.items() if text.isidentifier()}, ("#",))
         names = {text: value for text, value in scalars.items() if text.isidentifier()}
         for texts in (names, scalars):
-            yield from self.with_values(sites, texts, SCALED)
-        yield from ((site, form.replace("{}", VALUE)) for form in FACTORS for site in floats)
-        yield from self.with_values(sites, values, SIMPLE)
-        yield from self.with_values([*dict.fromkeys(floats + constants)], values, WITH)
-        yield from self.with_values(floats, integers, INDEXED)
+            yield from self.with_values(sites, texts, forms.SCALED)
+        yield from ((site, form.replace("{}", VALUE)) for form in forms.FACTORS for site in floats)
+        yield from self.with_values(sites, values, forms.SIMPLE)
+        yield from self.with_values([*dict.fromkeys(floats + constants)], values, forms.WITH)
+        yield from self.with_values(floats, integers, forms.INDEXED)
 
     def other_numbers(
         self, sites: Sequence[tuple[int, ...]]
@@ -362,7 +336,7 @@ class Edits:
                     if literal(self.hooked.sites[site[0]].node))
 
     def with_values(
-        self, sites: Sequence[tuple[int, ...]], values: Arrays, forms: Sequence[str]
+        self, sites: Sequence[tuple[int, ...]], values: Arrays, tried: Sequence[str]
     ) -> Iterator[tuple[tuple[int, ...], str]]:
         """Expressions, and what is tried in their place with another value: at first the values of
         the lines beside them."""
@@ -370,7 +344,7 @@ class Edits:
         for at in self.hooked.sites:
             lines.setdefault(at.text, set()).add(at.line)
         for close in (True, False):
-            for form in forms:
+            for form in tried:
                 for site in sites:
                     line = self.hooked.sites[site[0]].line
                     for text in values:

@@ -48,7 +48,8 @@ def _multiple(pair: Pair, named: Sequence[tuple[str, float]]) -> str | None:
 
 def _scaled(pair: Pair, factor: float, fitted: int = 0) -> bool:
     """Whether the analytic gradient is `factor` times the numerical one."""
-    return pair.accepts(pair.analytic / factor, 1 / abs(factor), fitted)
+    with np.errstate(over="ignore"):  # of a factor that is tried
+        return pair.accepts(pair.analytic / factor, 1 / abs(factor), fitted)
 
 
 def sizes(evidence: Evidence) -> list[tuple[str, float]]:

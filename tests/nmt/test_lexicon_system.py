@@ -65,7 +65,7 @@ def test_commands_that_refuse_it(corpus, capsys):
     (corpus / "d").write_text("one\teins\n", "utf-8")
     assert "--shortlist: expected a model without model.lexicon_epsilon" in complaint(
         capsys, "translate", "test.en", "--model", "run", "--shortlist", "d")
-    assert "expected null, since a lexicon's bias is no part" in complaint(
+    assert "expected null, got a lexicon, whose bias this" in complaint(
         capsys, "logits", "steps", "test.en", "--model", "run", "--line", "1")
     assert "--lexicon: needs --method, got --model" in complaint(
         capsys, "align", "test.en", "test.de", "--model", "run", "--lexicon", "x")

@@ -207,6 +207,14 @@ def ridders(probe: Probe, *, h: float = RIDDERS_STEP) -> Numeric:
     steps leave the domain, they are halved until they do not.
     """
     best, rounding = _ridders_iteration(probe, h * probe.unit)
+    good = (best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)).all()
+    if good and not any(np.any(noise) for noise in probe.noise):
+        return best
+    return _with_other_steps(probe, h, best, rounding)
+
+
+def _with_other_steps(probe: Probe, h: float, best: Numeric, rounding: Array) -> Numeric:
+    """The most exact derivatives from other steps than h, which gave `best` and `rounding`."""
     left = not np.isfinite(best.error).all()
 
     def closest(step: float) -> tuple[Numeric, Array]:

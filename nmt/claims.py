@@ -32,7 +32,7 @@ of either system. Two seeds are few: this is no test of significance.
     nmt reproduce NAME --data DIR --output runs/NAME  # train and evaluate
     nmt reproduce NAME --dry-run                      # print its commands
 
-DIR has Multi30k's tokenised files. The claim `transfer` needs none; `parsing` also needs GUM's
+DIR has Multi30k's tokenised files. The claim `transfer` needs none; those of parsing also need GUM's
 trees, DIR/gum/*.ptb. Minutes are for the training of all runs, estimated from the speed of one
 thread on the page that the figures link to.
 """

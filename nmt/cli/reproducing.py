@@ -20,8 +20,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt reproduce`."""
     parser.add_argument("name", nargs="?", help="a claim of the list (default: print the list)")
     parser.add_argument("--data", type=Path, metavar="DIR",
-                        help="read Multi30k's tokenised files here; the claim parsing also "
-                             "reads gum/*.ptb")
+                        help="read Multi30k's tokenised files here; claims of parsing also "
+                             "read gum/*.ptb")
     parser.add_argument("--output", type=Path, metavar="DIR",
                         help="make this directory for the runs")
     parser.add_argument("--dry-run", action="store_true", help="print the commands of the claim")

@@ -20,7 +20,7 @@ PAGE = """\
 # Claims: the papers' main results, tried
 
 Of {count} claims that one system is better than another, {as_paper} come out here as in the paper
-and {not_as_paper} the other way round; for {not_decided} the seeds do not decide. The paper's
+and {not_as_paper} the other way round; {not_decided} are not decided. The paper's
 corpora and models are large and ours are small, so a figure of the paper cannot be compared with
 one of ours; only the order of the two systems can. "a / b" are seeds 1 and 2, "a (b)" is the mean
 of both with its sample standard deviation, and a single figure is of one seed.
@@ -32,8 +32,8 @@ of either system. Two seeds are few: this is no test of significance.
     nmt reproduce NAME --data DIR --output runs/NAME  # train and evaluate
     nmt reproduce NAME --dry-run                      # print its commands
 
-DIR has Multi30k's tokenised files. The claim `transfer` needs none; those of parsing also need GUM's
-trees, DIR/gum/*.ptb. Minutes are for the training of all runs, estimated from the speed of one
+DIR has Multi30k's tokenised files. Claims about parsing also need GUM's trees, DIR/gum/*.ptb;
+`transfer`, `captions` and `captions-too-many` need no files. Minutes are for the training of all runs, estimated from the speed of one
 thread on the page that the figures link to.
 """
 TABLE = """

@@ -253,10 +253,10 @@ plt.show()
 assert sum(result[32, False]) < sum(result[32, True]) < sum(result[64, True])
 
 # %% [markdown]
-# Reversing helps, and more units help. But every curve falls. However long the sentence is, it has
-# to pass through one pair of vectors of fixed size: a bottleneck. Twice the units, with about four
-# times the weights, only move the fall to longer sequences. Attention removes the bottleneck, in
-# lesson 5.
+# In this run reversing helps, and so do more units. But every curve falls. However long the
+# sentence is, it has to pass through one pair of vectors of fixed size: a bottleneck. Twice the
+# units, with about four times the weights, only move the fall to longer sequences. Attention
+# removes the bottleneck, in lesson 5.
 #
 # ## Exercise 1: what is read, what is predicted
 #

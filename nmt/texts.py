@@ -20,6 +20,7 @@ from nmt.data.corpus import Pair
 from nmt.data.drawn import DrawnBatches, DrawnPairs
 from nmt.data.factors import Factors, check_tags, tagged
 from nmt.data.pieces import PieceVocabulary
+from nmt.data.rare_copy import WithRareCopy
 from nmt.data.reading import SourceReader, SourcesReader
 from nmt.data.sources import longest
 from nmt.data.stored import Mapped
@@ -85,19 +86,22 @@ class Texts(BaseSystem):
                            self.reader.batch)
 
     def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
-        """Batches to train on: of the recipe's size, with word dropout, BPE dropout and a share of
-        frequent words that are spelled. With BPE dropout, epochs are sorted by the lengths that
-        pairs have without it."""
+        """Batches to train on: of the recipe's size, with word dropout, BPE dropout, a share of
+        frequent words that are spelled, and a copy without rare words. With BPE dropout, epochs are
+        sorted by the lengths that pairs have without it."""
         data, train = self.recipe.data, self.recipe.train
         seed = train.seed if train.shuffle == ONCE else None
         share = getattr(self.recipe.model, "character_sample", 0.0)
-        if not (data.subwords.dropout or data.word_dropout or share):
+        if not (data.subwords.dropout or data.word_dropout or share or data.rare_copy):
             return self.batches(pairs, train.batch_size, train.batch_tokens, seed)
-        ids = DrawnPairs(pairs, self._drawn_ids) if data.subwords.dropout else \
+        ids: Sequence[IdPair] = DrawnPairs(pairs, self._drawn_ids) if data.subwords.dropout else \
             Mapped(self._pair_ids, pairs)
+        lengths = self._lengths(pairs)
+        if data.rare_copy:
+            ids, lengths = WithRareCopy(ids, data.rare_copy), np.tile(lengths, (2, 1))
         characters = [*map(self.spellings["target"].spelled, self.target.words)] if share else []
         return DrawnBatches(ids, train.batch_size, data.reverse_source, train.sorted_within,
-                            self._rare_of(pairs), self._lengths(pairs), train.batch_tokens, seed,
+                            self._rare_of(pairs), lengths, train.batch_tokens, seed,
                             self.reader.batch, word_dropout=data.word_dropout,
                             spelled=(share, characters))
 

@@ -39,8 +39,8 @@ def reported(recipe: str) -> set[str]:
 def test_the_first_paragraph_counts_the_claims() -> None:
     verdicts = Counter(claim.verdict for claim in load_claims().values())
     assert (f"Of the papers' {verdicts.total()} main results, {verdicts[AS_PAPER]} come out as in "
-            f"the paper, {verdicts[NOT_AS_PAPER]} do not, and {verdicts[NOT_DECIDED]} are not decided"
-            ) in " ".join(PAGE.split())
+            f"the paper, {verdicts[NOT_AS_PAPER]} do not, and {verdicts[NOT_DECIDED]} are not "
+            "decided") in " ".join(PAGE.split())
 
 
 def test_links_exist() -> None:

@@ -142,6 +142,7 @@ class DataConfig:
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
     shared_vocabulary: bool = False  # one vocabulary for both languages, the target's words first
     word_dropout: float = 0.0  # probability in training to read a word as <unk>
+    rare_copy: int | None = None  # train on the text twice, once with rarer words as <unk>
     max_characters: int = 200  # hybrid: characters kept per language: those in most words
     reverse_source: bool = False  # the encoder reads the sentence backwards (section 4.3.1)
     reverse_target: bool = False  # the decoder writes the sentence backwards, for reranking
@@ -160,11 +161,14 @@ class DataConfig:
         check_least(self, 1, "max_length", "min_frequency", "max_translate_length", "train_size",
                      "dev_size", "max_characters")
         check_least(self, 0, "test_size", "seed")
-        check_least(self, 2, "max_vocabulary")  # <unk> and </s>
+        check_least(self, 2, "max_vocabulary", "rare_copy")  # <unk>, </s>; from 1 no word is rare
         check_share(self, "word_dropout")
         if self.shared_vocabulary and not self.subwords.alike:
             raise ValueError("shared_vocabulary: expected the same merges for both sides "
                              "(subwords.joint, or one file of merges), got two")
+        check(self, "rare_copy", not self.rare_copy or not (
+            self.subwords.dropout or self.train_second_source),
+            "none beside subwords.dropout or a second source")
         for name in REQUIRED.get(self.corpus, ()):
             if not getattr(self, name):
                 raise ValueError(f"{name}: expected the name of a file, got nothing")
@@ -231,7 +235,7 @@ class Recipe(TranslationRecipe):
         if self.data.reverse_target and tables:
             raise ValueError("data.reverse_target: expected false with a model of characters, got "
                              "true")
-        for name in ("word_dropout", "shared_vocabulary"):
+        for name in ("word_dropout", "shared_vocabulary", "rare_copy"):
             if getattr(self.data, name) and tables:
                 raise ValueError(f"data.{name}: expected none with a model of characters, got "
                                  f"{str(getattr(self.data, name)).lower()}")
@@ -240,9 +244,10 @@ class Recipe(TranslationRecipe):
         if factor_tables(self.model) and self.data.tokenise != "none":
             raise ValueError("data.tokenise: expected 'none' where words have tags "
                              f"(model.factors), got {self.data.tokenise!r}")
-        if factor_tables(self.model) and self.data.target_token:
-            raise ValueError("data.target_token: expected none where words have tags "
-                             f"(model.factors), got {self.data.target_token!r}")
+        for name in ("target_token", "rare_copy"):
+            if factor_tables(self.model) and getattr(self.data, name):
+                raise ValueError(f"data.{name}: expected none where words have tags "
+                                 f"(model.factors), got {getattr(self.data, name)!r}")
         spells = CHARACTERS[1] in tables
         _check_criterion(self.train, ("perplexity", *[CHARACTER_PERPLEXITY] * spells,
                                       *[BLEU] * self.evaluate.bleu))

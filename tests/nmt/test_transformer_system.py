@@ -8,6 +8,7 @@ from tiny_run import RECIPE, complaint, nmt, write_recipe
 
 import nmt as library
 from backend.errors import UserError
+from nmt.data.corpora import load_corpus
 from nmt.evaluation.curves import read_curve
 from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.recipe import Recipe
@@ -99,6 +100,17 @@ def test_it_learns_and_every_command_reads_it(corpus, capsys) -> None:
     assert sum(log_p for _, log_p in scores) == pytest.approx(loaded.score("one two", "eins zwei"))
 
 
+def test_an_epoch_with_a_copy_of_the_text_has_twice_the_pairs(corpus, resumed) -> None:
+    recipe = recipe_of(corpus, data={"rare_copy": 3, "subwords": {"merges": 6}})
+    system, _ = resumed(recipe, 5)
+    pairs = load_corpus(recipe.data).train
+    batches = system.training_batches(pairs)
+    places = np.concatenate(batches.epoch(np.random.default_rng(1)))
+    assert sorted(places) == [*range(2 * len(pairs))]
+    ids = [[*batches.pairs[place][1]] for place in (0, len(pairs))]
+    assert ids[0] == system.target_ids(pairs[0][1]) and len(ids[0]) == len(ids[1])
+
+
 @pytest.mark.parametrize("sections, message", [
     ({"model": {"heads": 3}}, "model.heads: expected a divisor of hidden_size 8, got 3"),
     ({"data": {"reverse_source": True}}, "data.reverse_source: expected false with the "
@@ -109,6 +121,9 @@ def test_it_learns_and_every_command_reads_it(corpus, capsys) -> None:
     ({"data": {"shared_vocabulary": True, "subwords": {"merges": 3, "joint": False}}},
      "data.shared_vocabulary: expected the same merges for both sides"),
     ({"data": {"word_dropout": 1.0}}, "data.word_dropout: expected 0 <= word_dropout < 1, got 1.0"),
+    ({"data": {"rare_copy": 1}}, "data.rare_copy: expected at least 2, got 1"),
+    ({"data": {"rare_copy": 5, "subwords": {"merges": 3, "dropout": 0.1}}}, "data.rare_copy: "
+     "expected none beside subwords.dropout or a second source, got 5"),
     ({"model": {"input_feeding": True}}, "'model.input_feeding' is not known to the architecture "
      "transformer, but to luong"),
 ])

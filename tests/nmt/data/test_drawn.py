@@ -1,4 +1,4 @@
-"""Words that are dropped in training."""
+"""Words that are dropped in training, and the copy of the text without its rare words."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from nmt.data.batches import TextBatches
 from nmt.data.drawn import DrawnBatches
+from nmt.data.rare_copy import WithRareCopy
 from nmt.data.vocabulary import END, UNKNOWN
 
 PAIRS = [([2 + i % 7] * (3 + i % 4), [3 + i % 5] * (2 + i % 6)) for i in range(400)]
@@ -34,6 +35,15 @@ def test_words_are_dropped_anew_each_epoch_and_predictions_stay() -> None:
     again = DrawnBatches(PAIRS, 16, False, word_dropout=0.1)
     keys = again.epoch(np.random.default_rng(1))
     assert [again.batch(key).target_in.tolist() for key in keys[5:]] == seen[0][5:]
+
+
+def test_the_second_copy_has_unknown_words_for_rare_ones() -> None:
+    """Each side counts for itself: 7 is frequent in the target alone."""
+    pairs = [([5, 6, 5], [7, 8, 7]), ([UNKNOWN, 7], [7, 8])]
+    twice = WithRareCopy(pairs, 2)
+    assert list(twice) == [*pairs, ([5, UNKNOWN, 5], [7, 8, 7]), ([UNKNOWN] * 2, [7, 8])]
+    assert list(WithRareCopy(pairs, 3))[2:] == [([UNKNOWN] * 3, [7, UNKNOWN, 7]),
+                                                ([UNKNOWN] * 2, [7, UNKNOWN])]
 
 
 def test_without_dropout_batches_are_the_plain_ones() -> None:

@@ -22,8 +22,8 @@ IRRELEVANT = {
     "directory", "train_source", "train_second_source", "train_target", "dev_source",
     "dev_second_source", "dev_target", "test_source", "test_second_source", "test_target", "cache",
     "lexicon", "test_size", "max_translate_length", "source_vocabulary", "target_vocabulary",
-    "min_frequency", "max_vocabulary", "shared_vocabulary", "word_dropout", "max_characters",
-    "reverse_source", "reverse_target", "source_end", "subwords"}
+    "min_frequency", "max_vocabulary", "shared_vocabulary", "word_dropout", "rare_copy",
+    "max_characters", "reverse_source", "reverse_target", "source_end", "subwords"}
 
 
 @pytest.fixture(params=["dev", "drawn"])

@@ -148,8 +148,8 @@ def over_time(arrays: Sequence[Array]) -> Array:
 
 
 def by_words(states: Array, order: Array | None) -> Array:
-    """States or embeddings (S, B, A) sentence by sentence, (B, S, A), in the order of the written
-    words. order: `SourceMemory.order` of a reversed source."""
+    """States (S, B, He), or embeddings, sentence by sentence: (B, S, He), in the order of the
+    written words. order: `SourceMemory.order` of a reversed source."""
     if order is None:
         return array_module(states).ascontiguousarray(states.transpose(1, 0, 2))
     return array_module(states).take(states.reshape(-1, states.shape[2]), order, axis=0)

@@ -265,7 +265,7 @@ def map_weight(dy: Array, x: Array) -> Array:
 
 @fused(softmax.softmax_forward)
 def softmax_forward(e: Array, mask: Array | None) -> Array:
-    """align(s) = exp(e(s)) / sum of exp(e(s')) over the last axis, in place of e.
+    """align(s) = exp(e(s)) / the sum of exp(e) over the last axis, in place of e.
 
     Arguments: e (..., S); mask, bool, broadcast to e, True where there is no position; or None. At
     least one position must not be masked. Returns align (..., S), exactly zero where masked.

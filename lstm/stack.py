@@ -110,7 +110,7 @@ def stack_forward(
         below, names = x, _names(prefix, layer, stack.bidirectional)
         if masks[layer] is not None:
             x = x * masks[layer]
-        outs, ends, of_directions = zip(*[
+        outs, ends, direction_caches = zip(*[
             recurrent_forward(cell, x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
                               padding=padding, reverse=name.endswith(".backward"),
                               workspace=workspace)
@@ -119,7 +119,7 @@ def stack_forward(
         if stack.residual and layer:
             x = x + below                                      # x^l = h^l + x^{l-1} (Wu 6)
         last.append(list(ends))
-        caches.append(list(zip(names, of_directions, strict=True)))
+        caches.append(list(zip(names, direction_caches, strict=True)))
     return x, last, StackCache(stack, caches, masks)
 
 

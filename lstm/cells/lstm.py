@@ -71,7 +71,7 @@ def lstm_forward_in_place(
 
 
 def backward(d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array) -> None:
-    """Algorithm 2, lines 7-13, with the dh_{t-1} that it leaves out (erratum 2); as in `Cell`."""
+    """Algorithm 2, lines 7-13, and dh_{t-1}, which it leaves out (erratum 2); as in `Cell`."""
     dh, dc = d_state
     lstm_backward(dh, dc, d_out, step.u, step.before[1], step.saved, da, step.scratch)
     array_module(da).matmul(da, W_h, out=dh)                   # dh_prev = W_h' da  (2.48)
@@ -82,7 +82,8 @@ def lstm_backward(
     dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array, tanh_c: Array, da: Array,
     scratch: Array,
 ) -> None:
-    """Eqs. 2.41-2.48, as far as the product: da (B, 4H) is written, dc becomes dc_{t-1}."""
+    """Eqs. 2.41-2.48, but for the product with W_h: da (B, 4H) is written, dc becomes dc_{t-1}.
+    Only the form in place uses `scratch` (B, 4H)."""
     xp, (i, f, o, h_hat) = array_module(u), blocks(u)
     if d_out is not None:
         dh += d_out                                            # dh_t += gradient of the output

@@ -51,8 +51,8 @@ def bridge_backward(
     for d_state, (name, W, joined, out) in zip(d_states, cache, strict=True):
         xp = array_module(out)
         d_out = xp.concatenate(d_state, axis=1)            # (B, n H)
-        d_joined, dz = attentional_backward(d_out, out, W)
-        gradients[name] = xp.matmul(dz.T, joined)          # (2.12)
+        d_joined, da = attentional_backward(d_out, out, W)
+        gradients[name] = xp.matmul(da.T, joined)          # (2.12)
         n, H = len(d_state), d_state[0].shape[1]
         parts = _split(d_joined, d_joined.shape[1] // H)   # of each array of a state, both ends
         directions = len(parts) // n

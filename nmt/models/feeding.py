@@ -59,11 +59,11 @@ def feeding_forward(
     if stack.residual:
         out[1:] = [workspace.empty(xp, h.shape, h.dtype) for h in out[1:]]
         out[-1][0] = initial[-1][0]
-    outputs = [fed[:T], *(below[1:] for below in out[:-1])]
-    read = [out if mask is None else workspace.empty(xp, out.shape, out.dtype)
-            for out, mask in zip(outputs, masks, strict=True)]             # after dropout
-    W = [transposed(parameters[f"{name}.W"][:, -out.shape[2] - H :], T, B, workspace)
-         for name, out in zip(names, outputs, strict=True)]                # [W_fed W_h]'
+    below = [fed[:T], *(h[1:] for h in out[:-1])]
+    read = [h if mask is None else workspace.empty(xp, h.shape, h.dtype)
+            for h, mask in zip(below, masks, strict=True)]                 # after dropout
+    W = [transposed(parameters[f"{name}.W"][:, -h.shape[2] - H :], T, B, workspace)
+         for name, h in zip(names, below, strict=True)]                    # [W_fed W_h]'
     xp.matmul(x.reshape(T * B, E), parameters[f"{names[0]}.W"][:, :E].T,
               out=steps[0].u.reshape(T * B, -1))                           # W_x x_t, all t
     top, feed_caches = out[-1], []
@@ -74,14 +74,14 @@ def feeding_forward(
     for t in range(T):
         for layer, name in enumerate(names):
             if (mask := masks[layer]) is not None:
-                xp.multiply(outputs[layer][t], mask[t], out=read[layer][t])
+                xp.multiply(below[layer][t], mask[t], out=read[layer][t])
             if layer:
                 xp.matmul(read[layer][t], W[layer][:-H], out=steps[layer].u[t])
             else:
                 steps[0].u[t] += xp.matmul(read[0][t], W[0][:-H])
             cell.forward(steps[layer].at(t), parameters.get(f"{name}.b"), W[layer][-H:])
             if stack.residual and layer:                                   # (Wu 6)
-                xp.add(steps[layer].states[0][t + 1], outputs[layer][t], out=out[layer][t + 1])
+                xp.add(steps[layer].states[0][t + 1], below[layer][t], out=out[layer][t + 1])
         if t + 1 < len(fed):
             feed_caches.append(feed(t + 1, top[t + 1], fed[t + 1]))
     return top, FeedingCache(names, stack, x, read, masks, steps, top, feed_caches, workspace)
@@ -101,15 +101,15 @@ def feeding_backward(
     names, stack, x, read, masks, steps, _, feed_caches, workspace = cache
     xp, (T, B, E), H, cell = array_module(x), x.shape, stack.hidden_size, stack.cell
     W = [parameters[f"{name}.W"] for name in names]
-    first = len(d_fed) - T                                     # the first t with a fed_t
+    first = len(d_fed) - T                            # the first t at which `feed` was called
     da = [workspace.empty(xp, layer.u.shape, x.dtype) for layer in steps]
     d_states: list[State] = [tuple(xp.zeros_like(state[0]) for state in layer.states)
                              for layer in steps]
     dh, after_loop = d_last, []
     for t in reversed(range(T)):
         if t + 1 < len(d_fed):
-            dh, of_call = feed_backward(t + 1, d_fed[t + 1], feed_caches[t + 1 - first])
-            after_loop.append(of_call)
+            dh, step_data = feed_backward(t + 1, d_fed[t + 1], feed_caches[t + 1 - first])
+            after_loop.append(step_data)
         for layer in reversed(range(len(steps))):
             d_out = dh
             cell.backward(d_states[layer], dh, steps[layer].at(t), W[layer][:, -H:], da[layer][t])
@@ -120,8 +120,8 @@ def feeding_backward(
                 dh += d_out                                                # (Wu 6)
         d_fed[t] += dh
     if not first:
-        dh, of_call = feed_backward(0, d_fed[0], feed_caches[0])
-        after_loop.append(of_call)
+        dh, step_data = feed_backward(0, d_fed[0], feed_caches[0])
+        after_loop.append(step_data)
         d_top = d_states[-1][0]
         d_top += dh
     dx = workspace.product(da[0].reshape(T * B, -1), W[0][:, :E]).reshape(x.shape)

@@ -210,21 +210,21 @@ class RNNSearch(Model):
 
 def _first_state_forward(last: Array, parameters: Mapping[str, Array]) -> Array:
     """s_0 = tanh(W_s <-h_1): (B, H) (erratum 19)."""
-    z = last @ parameters["bridge.W_s"].T
+    a = last @ parameters["bridge.W_s"].T
     if "bridge.b" in parameters:
-        z += parameters["bridge.b"]
-    return array_module(z).tanh(z, out=z)        # (Bahdanau A.2.2 initial; Nair 6.2 step 3)
+        a += parameters["bridge.b"]
+    return array_module(a).tanh(a, out=a)        # (Bahdanau A.2.2 initial; Nair 6.2 step 3)
 
 
 def _first_state_backward(
     ds_0: Array, s_0: Array, last: Array, parameters: Mapping[str, Array]
 ) -> tuple[Array, Parameters]:
     """Gradients of the encoder's state (B, H) and of W_s and b."""
-    dz = ds_0 - ds_0 * s_0 * s_0
-    gradients = {"bridge.W_s": dz.T @ last}                # (2.14)
+    da = ds_0 - ds_0 * s_0 * s_0
+    gradients = {"bridge.W_s": da.T @ last}                # (2.14)
     if "bridge.b" in parameters:
-        gradients["bridge.b"] = dz.sum(axis=0)
-    return dz @ parameters["bridge.W_s"], gradients        # (2.13)
+        gradients["bridge.b"] = da.sum(axis=0)
+    return da @ parameters["bridge.W_s"], gradients        # (2.13)
 
 
 def build(config: RNNSearchConfig, tables: Tables) -> RNNSearch:

@@ -256,9 +256,9 @@ class Translator(Model):
         h, layers = stack_step(x, state.layers, parameters, "decoder", self.target)
         if memory is not None:
             B, (N, H) = memory.sentences, h.shape
-            c, attention = memory.attend(h.reshape(B, N // B, H), state.t, together=True)
+            c, attended = memory.attend(h.reshape(B, N // B, H), state.t, together=True)
             joined = xp.concatenate([c.reshape(N, -1), h], axis=1)
-            align = memory.alignment(attention).reshape(N, -1)
+            align = memory.alignment(attended).reshape(N, -1)
             h = attentional_forward(joined, parameters[f"{memory.prefix}.W_c"])
         logits, head = self.head.step(parameters, state.head, Decoded(h, alignment=align), tokens)
         fed = h if self.config.input_feeding else None

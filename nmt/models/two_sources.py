@@ -94,8 +94,8 @@ def combiner_backward(
     d_last: list[list[list[State]]] = [[], []]
     gradients: Parameters = {}
     for (d_h, *d_cells), (name, W, joined, h) in zip(d_states, cache, strict=True):
-        d_joined, dz = attentional_backward(d_h, h, W)                     # (2.11)
-        gradients[name] = array_module(dz).matmul(dz.T, joined)            # (2.12)
+        d_joined, da = attentional_backward(d_h, h, W)                     # (2.11)
+        gradients[name] = array_module(da).matmul(da.T, joined)            # (2.12)
         H = h.shape[1]
         ends = [(d_joined[:, k : k + H], *d_cells)                         # c_0 is a sum
                 for k in range(0, joined.shape[1], H)]

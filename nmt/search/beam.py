@@ -5,7 +5,8 @@ the best extensions, removes those that emit the end marker from the beam, and c
 best of the others. Large arrays (logits, states, alignments) stay on the device. Each step
 transfers two arrays of candidates to the host for bookkeeping.
 
-Letters in addition to the legend: B' sentences that are not done, C candidates for each.
+Letters in addition to the legend: B' sentences that are not done (`B` in the code of a step), C
+candidates for each.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from nmt.search.lengths import (
 )
 from nmt.search.steps import Active, Candidates, Ended, Fed, SearchObserver, SearchStep
 
-# propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
+# propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C);
+# flat = row within the sentence * V + token
 Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
@@ -54,8 +56,8 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
         limits: (B,) the most steps of each sentence; None: those of `options.step_limits`.
         observer: called after each step; may ask for more candidates.
         propose: as in `search`; None: the best candidates.
-        choose: chooses the lengths that are searched with a model that counts down; None: the most
-            probable ones.
+        choose: chooses the lengths that are searched with a model that counts down, which predicts
+            lengths instead of the end marker; None: the most probable ones.
 
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first. Hypotheses cut at the
@@ -227,7 +229,7 @@ def _extend(active: Active, logits: Array, options: SearchOptions, propose: Prop
     for i, j in np.argwhere(finished):
         _end(ended[active.sentences[i]], scores[i, j], steps, rows[i, j], None, options)
     width = min(options.beam, K * (V - 1))
-    order = np.argsort(is_end, axis=1, kind="stable")[:, :width]  # others first, best first
+    order = np.argsort(is_end, axis=1, kind="stable")[:, :width]  # ends last, best first
     growing = np.where(is_end, -np.inf, scores)
     kept = (np.arange(B)[:, None], order)
     return (Active(active.sentences, rows[kept], tokens[kept], growing[kept]),

@@ -107,8 +107,8 @@ class Optimizer(ABC):
             else:
                 dense.setdefault((p.dtype, t), []).append((arrays, gradient))
         for (dtype, t), pairs in dense.items():
-            arrays_of, dense_gradients = zip(*pairs, strict=True)
-            self.update_dense(arrays_of, dense_gradients, factors[dtype], t)
+            p_and_states, dense_gradients = zip(*pairs, strict=True)
+            self.update_dense(p_and_states, dense_gradients, factors[dtype], t)
 
     @fused(updates.update_dense)
     def update_dense(self, arrays: Sequence[Sequence[Array]], gradients: Sequence[Array],

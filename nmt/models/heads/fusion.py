@@ -54,8 +54,8 @@ class GateCache(NamedTuple):
 def gate_forward(prefix: str, parameters: Mapping[str, Array], s: Array) -> tuple[Array, GateCache]:
     """g s (N, H_LM) from the language model's states s (N, H_LM)."""
     xp, v_g = array_module(s), parameters[f"{prefix}.v_g"]
-    z = s @ v_g + parameters[f"{prefix}.b_g"]                              # (N,)
-    g = (0.5 + 0.5 * xp.tanh(0.5 * z))[:, None]                            # (Sennrich fusion)
+    a = s @ v_g + parameters[f"{prefix}.b_g"]                              # (N,)
+    g = (0.5 + 0.5 * xp.tanh(0.5 * a))[:, None]                            # (Sennrich fusion)
     return g * s, GateCache(s, g, v_g)
 
 
@@ -63,9 +63,9 @@ def gate_backward(prefix: str, d: Array, cache: GateCache) -> tuple[Array, Param
     """ds (N, H_LM) and the gradients of v_g and b_g, from the gradient d of g s."""
     s, g, v_g = cache
     dg = (d * s).sum(axis=1, keepdims=True)                                # (N, 1)
-    dz = dg * g * (1.0 - g)                                                # sigm' = g (1 - g)
-    ds = g * d + dz * v_g
-    return ds, {f"{prefix}.v_g": (dz * s).sum(axis=0), f"{prefix}.b_g": dz.sum(axis=0)}
+    da = dg * g * (1.0 - g)                                                # sigm' = g (1 - g)
+    ds = g * d + da * v_g
+    return ds, {f"{prefix}.v_g": (da * s).sum(axis=0), f"{prefix}.b_g": da.sum(axis=0)}
 
 
 class FusionCache(NamedTuple):

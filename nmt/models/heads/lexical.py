@@ -43,7 +43,7 @@ class LexicalCache(NamedTuple):
     prefix: str
     parameters: Mapping[str, Array]
     words: Array  # (B, S, E), f_s in the order of the written words
-    a: Array  # (B, T, S), the alignment
+    align: Array  # (B, T, S), the alignment
     f: Array  # (B, T, E), f_t
     u: Array  # (B T, E), tanh(W f_t)
     mask: Array | None  # (T, B, E)
@@ -51,30 +51,30 @@ class LexicalCache(NamedTuple):
 
 
 def lexical_forward(
-    prefix: str, parameters: Mapping[str, Array], h_tilde: Array, words: Array, a: Array,
+    prefix: str, parameters: Mapping[str, Array], h_tilde: Array, words: Array, align: Array,
     length: float | None, mask: Array | None,
 ) -> tuple[Array, dict[str, Array], LexicalCache]:
     """The prediction layer's input [h~; h^l] (T, B, H + E), and parameters with its [W_o, W_l].
 
-    Arguments: h_tilde (T, B, H); words (B, S, E), the encoder's input, and a (B, T, S), a_t, both
-    in written order; length to which h^l is scaled, or None; mask (T, B, E), dropout of h^l, or
+    Arguments: h_tilde (T, B, H); words (B, S, E), the encoder's input, and align (B, T, S), both in
+    written order; length to which h^l is scaled, or None; mask (T, B, E), dropout of h^l, or
     None.
     """
     norm = None
-    f, u, h = hidden(words, a, parameters[f"{prefix}.W"])
+    f, u, h = hidden(words, align, parameters[f"{prefix}.W"])
     h = h.transpose(1, 0, 2) if mask is None else h.transpose(1, 0, 2) * mask  # (T, B, E)
     if length is not None:
         h, norm = scale_norm_forward(h, length)
     joined = array_module(h).concatenate([h_tilde, h], axis=2)         # (Nguyen 3.2.4 output)
     W = _stacked(parameters).forward(W_HY, parameters)                     # (V, H + E)
     return joined, {**parameters, W_HY: W}, LexicalCache(
-        prefix, parameters, words, a, f, u, mask, norm)
+        prefix, parameters, words, align, f, u, mask, norm)
 
 
-def hidden(words: Array, a: Array, W: Array) -> tuple[Array, Array, Array]:
-    """f_t (B, T, E), tanh(W f_t) (B T, E) and h^l (B, T, E), from f_s (B, S, E) and a (B, T, S)."""
+def hidden(words: Array, align: Array, W: Array) -> tuple[Array, Array, Array]:
+    """f_t (B, T, E), tanh(W f_t) (B T, E) and h^l (B, T, E), from `words` and `align`."""
     xp = array_module(words)
-    f = xp.tanh(xp.matmul(a, words))                                   # (Nguyen 3.2.4 average)
+    f = xp.tanh(xp.matmul(align, words))                               # (Nguyen 3.2.4 average)
     u = xp.tanh(xp.matmul(f.reshape(-1, f.shape[2]), W.T))
     return f, u, u.reshape(f.shape) + f                                # (Nguyen 3.2.4 lexical)
 
@@ -95,14 +95,14 @@ def lexical_backward(
     if cache.mask is not None:
         dh = dh * cache.mask
     dh = xp.ascontiguousarray(dh.transpose(1, 0, 2))                       # (B, T, E)
-    dz = xp.empty_like(cache.u)
-    tanh_slope(dh.reshape(B * T, E), cache.u, dz)          # tanh' o dh^l (Nguyen 3.2.4 lexical)
-    dW = xp.matmul(dz.T, cache.f.reshape(B * T, E))                        # (2.12) on W f_t
-    df = dh + xp.matmul(dz, cache.parameters[W_name]).reshape(B, T, E)  # f_t is added, and (2.11)
+    da = xp.empty_like(cache.u)
+    tanh_slope(dh.reshape(B * T, E), cache.u, da)          # tanh' o dh^l (Nguyen 3.2.4 lexical)
+    dW = xp.matmul(da.T, cache.f.reshape(B * T, E))                        # (2.12) on W f_t
+    df = dh + xp.matmul(da, cache.parameters[W_name]).reshape(B, T, E)  # f_t is added, and (2.11)
     d_sum = (1.0 - cache.f * cache.f) * df                 # tanh' o df_t (Nguyen 3.2.4 average)
-    da = xp.matmul(d_sum, cache.words.transpose(0, 2, 1))                  # f_s' d, for each s
-    d_words = xp.matmul(cache.a.transpose(0, 2, 1), d_sum)                 # sum over t of a_t(s) d
-    return d_joined[..., :-E], da, d_words, {**gradients, **output, W_name: dW}
+    d_align = xp.matmul(d_sum, cache.words.transpose(0, 2, 1))             # f_s' d, for each s
+    d_words = xp.matmul(cache.align.transpose(0, 2, 1), d_sum)             # sum over t of a_t(s) d
+    return d_joined[..., :-E], d_align, d_words, {**gradients, **output, W_name: dW}
 
 
 def _stacked(parameters: Mapping[str, Array]) -> Stacked:
@@ -111,12 +111,12 @@ def _stacked(parameters: Mapping[str, Array]) -> Stacked:
 
 
 def lexical_step(
-    prefix: str, parameters: Mapping[str, Array], words: Array, a: Array, length: float | None
+    prefix: str, parameters: Mapping[str, Array], words: Array, align: Array, length: float | None
 ) -> Array:
-    """The module's part of the logits (N, V), for search: words (B, S, E), a (N, S), N = B K."""
+    """Its part of the logits (N, V), for search: words (B, S, E), align (N, S), N = B K."""
     B, S, _ = words.shape
-    h = hidden(words, a.reshape(B, -1, S), parameters[f"{prefix}.W"])[2]
-    h = h.reshape(len(a), -1)
+    h = hidden(words, align.reshape(B, -1, S), parameters[f"{prefix}.W"])[2]
+    h = h.reshape(len(align), -1)
     if length is not None:
         h, _ = scale_norm_forward(h, length)
     return array_module(h).matmul(h, parameters[W_L].T)                # (Nguyen 3.2.4 output)

@@ -51,24 +51,24 @@ def batch_entries(lexicon: Lexicon, side: Side, reverse: bool, dtype: np.dtype) 
     return BatchEntries(to_device(entries.words), to_device(entries.p.astype(dtype)))
 
 
-def lexicon_forward(a: Array, p: Array, epsilon: float) -> tuple[Array, LexiconCache]:
-    """log(1 + x / epsilon) (B, T, U), from a (B, T, S), over written words, and p (B, S, U)."""
-    xp = array_module(a, p)
-    total = xp.matmul(a, p)                                            # (Nguyen 3.2.5.2 attended)
+def lexicon_forward(align: Array, p: Array, epsilon: float) -> tuple[Array, LexiconCache]:
+    """log(1 + x / epsilon) (B, T, U), from align (B, T, S), over written words, and p (B, S, U)."""
+    xp = array_module(align, p)
+    total = xp.matmul(align, p)                                        # (Nguyen 3.2.5.2 attended)
     total += epsilon
     return xp.log(total * (1.0 / epsilon)), LexiconCache(p, total)     # (Nguyen 3.2.5.2 bias)
 
 
 def lexicon_backward(d: Array, cache: LexiconCache) -> Array:
-    """da (B, T, S), given the gradient d (B, T, U) of the logits to which the bias was added."""
+    """d_align (B, T, S), given the gradient d (B, T, U) of the logits with the bias."""
     xp = array_module(d)
     dx = d / cache.total                                               # (Nguyen 3.2.5.2 bias)
     return xp.matmul(dx, cache.p.transpose(0, 2, 1))                   # (Nguyen 3.2.5.2 attended)
 
 
-def lexicon_step(logits: Array, a: Array, entries: BatchEntries, epsilon: float) -> None:
-    """Add the bias to logits (N, V), for search; a (N, S), N = B K."""
+def lexicon_step(logits: Array, align: Array, entries: BatchEntries, epsilon: float) -> None:
+    """Add the bias to logits (N, V), for search; align (N, S), N = B K."""
     xp, (B, S, U), N = array_module(logits), entries.p.shape, len(logits)
-    values, _ = lexicon_forward(a.reshape(B, -1, S), entries.p, epsilon)
+    values, _ = lexicon_forward(align.reshape(B, -1, S), entries.p, epsilon)
     rows = xp.arange(N)[:, None]
     logits[rows, xp.repeat(entries.words, N // B, axis=0)] += values.reshape(N, U)

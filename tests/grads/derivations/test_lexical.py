@@ -38,6 +38,8 @@ def test_gradients_of_a_reversed_source():
 @pytest.mark.parametrize("sizes", [
     SIZES, Sizes(hidden=3, layers=1, biases=False, input_feeding=False),
     Sizes(layers=1, score="dot", window="local-m")], ids=str)
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_kernels(sizes, reverse):
     parameters, x, y = example(sizes)

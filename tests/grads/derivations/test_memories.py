@@ -63,6 +63,8 @@ def test_without_biases_every_gate_is_half_open():
 @pytest.mark.parametrize(("unit", "bias", "low", "high"), [
     ("rnn", None, 0, 1e-6), ("gated-memory", 0.0, 0, 1e-5), ("gated-memory", 4.0, 0.05, 1),
     ("adding-memory", None, 1, 1e3)])
+
+
 def test_the_reach_of_each_step_is_drawn(unit, bias, low, high):
     """|dh| after 20 steps, at a spectral radius of one half."""
     norms = next(series["norms"] for series in flow_json()["series"]

@@ -29,6 +29,8 @@ def run(parameters, x, y, **options):
 
 @pytest.mark.parametrize("tasks", [multitask.TASKS, ("de-en", "de-en", "en"), ("de", "de-en")],
                          ids=" ".join)
+
+
 def test_gradients(tasks):
     parameters, x, y = example()
     gradients = run(parameters, x, y, tasks=tasks)[1]

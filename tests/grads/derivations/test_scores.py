@@ -11,16 +11,12 @@ from grads.check import check_pair
 from grads.derivations import scores
 from grads.derivations.attention_step import attend, attend_grad, parameters_of, weights_of
 from grads.derivations.scores import Variant
-from grads.verification.mutation.injection import replaced
 
 H, HE, A, L_MAX = 3, 4, 2, 4  # all different, so that a transposed product shows
 WEIGHTS = {  # vectors as columns
     score: {name: shape if len(shape) == 2 else (*shape, 1)
             for name, shape in scores.weight_shapes(score, H, A, L_MAX, HE).items()}
     for score in scores.SCORES}
-PAIRS = {
-    kind: (row.forward, row.backward) for kind, row in scores.CONTENT.items()
-}
 
 
 def states(kind, S, seed=1):
@@ -32,18 +28,6 @@ def states(kind, S, seed=1):
 def weights(kind, seed=2):
     rng = np.random.default_rng(seed)
     return {name: rng.normal(size=shape) for name, shape in WEIGHTS[kind].items()}
-
-
-def check_score(kind, S, **how):
-    forward, backward = PAIRS[kind]
-
-    def run(a):
-        return forward(*a.values()), a
-
-    def vjp(de, a):
-        return dict(zip(a, backward(de, *a.values()), strict=True))
-
-    return check_pair(run, vjp, {**states(kind, S), **weights(kind)}, **how)
 
 
 def check_step(kind, S, **how):
@@ -65,12 +49,6 @@ def check_step(kind, S, **how):
 
 
 # --- gradients ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("S", [1, 5])
-@pytest.mark.parametrize("kind", scores.CONTENT)
-def test_score(kind, S):
-    check_score(kind, S, vanish=False).raise_if_wrong()
 
 
 @pytest.mark.parametrize("S", [2, 4, 6])
@@ -99,36 +77,6 @@ def test_step(kind, S):
     if S == 1:
         exact = {row.name for row in result.rows if row.analytic == 0.0}
         assert exact == (set() if kind == "location" else set(WEIGHTS[kind]))
-
-
-@pytest.mark.parametrize("kind, old, new, wrong", [
-    ("dot", "h @ de.T", "0 * h_bar", {"h_bar"}),
-    ("general", "dh_bar = W_a.T @ dk", "dh_bar = 0 * h_bar", {"h_bar"}),
-    ("concat", "tanh_prime(u) *", "", {"h", "h_bar", "W_a"}),
-    ("concat-identity", "dq = du.sum(axis=1, keepdims=True)", "dq = du[:, :1]", {"h", "W_a"}),
-    ("additive", "dh_bar = U_a.T @ du", "dh_bar = 0 * h_bar", {"h_bar"}),
-])
-def test_a_dropped_term_is_caught(kind, old, new, wrong):
-    path = f"grads.derivations.scores.{PAIRS[kind][1].__name__}"
-    with replaced(path, old, new):
-        assert {row.name for row in check_score(kind, 5, diagnosis=0).wrong} == wrong
-        assert wrong <= {row.name for row in check_step(kind, 5, diagnosis=0).wrong}
-
-
-def test_a_dropped_term_of_location_is_caught():
-    path = "grads.derivations.scores.location_score_grad"
-    with replaced(path, "W_a.T @ de", "0 * h"):
-        assert [row.name for row in check_step("location", 3, diagnosis=0).wrong] == ["h"]
-
-
-@pytest.mark.parametrize("path, old, new, wrong", [
-    ("attend_grad", "dh_joined + dh_align", "dh_joined", {"h"}),
-    ("attend_grad", "dh_bar_context + dh_bar_align", "dh_bar_align", {"h_bar"}),
-    ("attend_grad", "tanh_prime(v) *", "", {"h", "h_bar", "W_a", "v_a", "W_c"}),
-])
-def test_a_dropped_term_of_the_step_is_caught(path, old, new, wrong):
-    with replaced(f"grads.derivations.attention_step.{path}", old, new):
-        assert {row.name for row in check_step("concat", 5, diagnosis=0).wrong} == wrong
 
 
 # --- values -------------------------------------------------------------------------------------
@@ -213,6 +161,8 @@ def test_parameters_by_name():
     (Variant("cosine"), "score: expected one of dot, .*, got 'cosine'"),
     (Variant("dot", "local"), "window: expected one of global, local-m, local-p, got 'local'"),
 ])
+
+
 def test_a_variant_that_there_is_not(variant, message):
     h, h_bar = states("dot", 3).values()
     W_c = np.ones((2, 2 * H))

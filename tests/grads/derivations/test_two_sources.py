@@ -20,6 +20,8 @@ PAIRS = [(SourceIds(([2, 4, 2, 5], [3, 5])), [3, 2]), (SourceIds(([6, 3], [2, 4,
 @pytest.mark.parametrize("options", [
     {}, {"input_feeding": False, "layers": 2}, {"biases": False, "score": "dot"},
     {"attention": "local-p", "window": 1, "layers": 2}, {"score": "additive"}], ids=str)
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_kernel_is_the_derivation(options, reverse):
     options = {"layers": 1, **options}

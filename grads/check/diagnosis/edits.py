@@ -11,16 +11,25 @@ import ast
 import copy
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import chain
-from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from grads.check.analytic import dense
-from grads.check.diagnosis import forms
+from grads.check.diagnosis.candidates import (
+    VALUE,
+    Arrays,
+    Candidates,
+    Numbers,
+    Seen,
+    evaluated,
+    grows,
+    kind,
+    literal,
+)
 from grads.check.diagnosis.elsewhere import Probe, right_beside, right_elsewhere
 from grads.check.diagnosis.evidence import Array, Evidence
 from grads.check.diagnosis.instrument import (
@@ -31,59 +40,23 @@ from grads.check.diagnosis.instrument import (
     exchanged,
     sources_of,
 )
-from grads.check.diagnosis.statements import changed_statements, implied, literals, unused
+from grads.check.diagnosis.multiples import sizes
+from grads.check.diagnosis.statements import changed_statements
 
 SECONDS = 1.5  # of CPU
 OFTEN = 20  # candidates, or changed values, between two looks at the clock, which is slow
-LONG = 70  # characters of an expression that is used elsewhere
 UNSURE = 1e-4  # largest relative error of a gradient that is right now, and
 SURE = 1e-7  # of the other gradients
-VALUE = "_value_"
+ALIKE = 1e-6  # relative difference of a factor that fits from one that has a name
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
+MULTIPLES = {1: "", -1: " and the other sign"}  # of a changed gradient: a second mistake
 ORDINALS = ("first", "second", "third", *(f"{k}th" for k in range(4, 100)))
-BESIDE = 2  # lines between an expression and the values that are tried before all others
-
-Arrays = Mapping[str, Array]
-
-
-class Seen(NamedTuple):
-    """The last value of an expression that is not zero, and the variables there."""
-
-    value: Any
-    spaces: tuple[dict[str, Any], dict[str, Any]]
-    again: bool  # whether it was evaluated more than once: the others are not known
-    varies: bool  # whether it had several values
-
-
-@cache
-def _code(text: str) -> CodeType:
-    return compile(text, "<candidate>", "eval")
-
-
-def _evaluated(text: str, value: Any, global_space: dict[str, Any], local: dict[str, Any]) -> Any:
-    """The value of a candidate."""
-    return eval(_code(text), {**global_space, "np": np}, {**local, VALUE: value})
 
 
 def same(some: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
     """Whether arrays are equal."""
     return all(np.array_equal(np.asarray(a), others[key], equal_nan=True)
                for key, a in some.items())
-
-
-def kind(value: Any) -> str:
-    """ "f", "i" or "b" of numbers and arrays, "r" of a range, "" of anything else."""
-    if isinstance(value, range):
-        return "r"
-    if not isinstance(value, (bool, int, float, np.ndarray, np.generic)):
-        return ""
-    letter = np.asarray(value).dtype.kind
-    return letter if letter in "fib" else "f" if letter == "c" else ""
-
-
-def literal(node: ast.expr) -> bool:
-    """Whether an expression is a number, as 2 or -0.1."""
-    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
 
 
 class Edits:
@@ -97,10 +70,13 @@ class Edits:
     def __init__(self, probe: Probe, evidence: Evidence) -> None:
         self.probe, self.evidence, self.case = probe, evidence, probe.case
         self.phrases: dict[str, str] = {}
-        self.ranks: dict[str, int] = {}
+        self.ranks: dict[str, float] = {}
         self.seen: dict[int, Seen] = {}
+        self.meanings: dict[str, str] = {}  # of the factors that fit
         self.stop = time.process_time() + SECONDS
         self.kept: Any = None  # the forward's cache, if the backward can be run on it repeatedly
+        self.writes = False  # whether the backward changes its upstream gradient
+        self.original: Any = None
         self.original = self.gradients()
         try:
             self.kept = None if self.case.cacheless else self.case.forward(self.inputs())[1]
@@ -131,15 +107,18 @@ class Edits:
         return {key: np.array(a) for key, a in self.probe.evaluate.inputs.items()}
 
     def gradients(self) -> dict[str, Array]:
-        """The gradients by name; empty if an output has changed."""
+        """The gradients by name; empty if an output, or newly the upstream gradient, changes."""
         d = {key: np.array(a) for key, a in self.evidence.upstream.items()}
         kept = self.inputs() if self.case.cacheless else copy.deepcopy(self.kept)
         if kept is None:
             outputs, kept = self.case.forward(self.inputs())
             if not same(outputs, self.probe.evaluate.outputs):
                 return {}
-        return {key: np.array(dense(a, key, self.probe.evaluate.inputs))
+        made = {key: np.array(dense(a, key, self.probe.evaluate.inputs))
                 for key, a in self.case.vjp(d, kept).items()}
+        unchanged = same(d, self.evidence.upstream)
+        self.writes |= self.original is None and not unchanged
+        return made if unchanged or self.writes else {}
 
     def is_right(self, name: str, gradients: Arrays) -> bool:
         """Whether a gradient is right where it is known."""
@@ -173,8 +152,11 @@ class Edits:
             if not made or not all(self.is_right(name, made) for name in self.limits
                                    if name not in self.wrong):
                 return False
-            mended = [name for name in self.wrong if self.is_right(name, made)
-                      and self.confirmed(name)]
+            times = next((times for times in MULTIPLES if any(
+                self.is_right(name, {name: times * made[name]}) for name in self.wrong)), 1)
+            mended = [name for name in self.wrong
+                      if self.is_right(name, {name: times * made[name]})
+                      and self.confirmed(name, times)]
             if mended and self.case.cacheless and not same(
                     self.case.forward(self.inputs())[0], self.probe.evaluate.outputs):
                 return False  # the change is one of the forward
@@ -184,80 +166,139 @@ class Edits:
             return False
         left = [name for name in self.wrong if name not in mended and not np.array_equal(
             made[name], self.original[name], equal_nan=True)]
-        phrase = said() + f", which leaves {', '.join(left)} wrong" * bool(left)
+        phrase = said() + MULTIPLES[times] + f", which leaves {', '.join(left)} wrong" * bool(left)
+        rank = len(mended) - len(left) - 0.5 * (times != 1)
         for name in mended:
-            if len(mended) - len(left) > self.ranks.get(name, -len(self.wrong)):
-                self.ranks[name], self.phrases[name] = len(mended) - len(left), phrase
-        return mended == self.wrong
+            if rank > self.ranks.get(name, -len(self.wrong)):
+                self.ranks[name], self.phrases[name] = rank, phrase
+        return mended == self.wrong and times == 1
 
-    def confirmed(self, name: str) -> bool:
-        """Whether a gradient is right at other inputs, too."""
+    def confirmed(self, name: str, times: float) -> bool:
+        """Whether a gradient, times a number, is right at other inputs, too."""
         upstream = self.evidence.upstream
-        return right_beside(self.probe, upstream, name) and right_elsewhere(
-            self.probe, upstream, name)
+        return right_beside(self.probe, upstream, name, False, times) and right_elsewhere(
+            self.probe, upstream, name, times)
 
-    def influential(self) -> list[int]:
-        """The expressions that may change a wrong gradient, and no right gradient or output."""
+    def influential(self) -> tuple[list[int], set[int]]:
+        """The expressions that may change a wrong gradient, and no right gradient or output; the
+        lines in which another expression may change only wrong gradients."""
         without: set[int] = set()
+        lines = {site.line for site in self.hooked.sites}
+        kept, harmful = set[int](), set[int]()
         for number, seen in self.seen.items():
-            if kind(seen.value) == "f" and self.hooked.sites[number].root == number:
-                if time.process_time() > self.stop or not self.changes(number):
+            if self.hooked.sites[number].root == number:
+                changed = self.changed(number) if kind(seen.value) == "f" else self.wrong
+                harms = changed is None or bool(set(changed) - {*self.wrong})
+                (harmful if harms else kept).add(self.hooked.sites[number].line)
+                if harms or not changed:
                     without.add(number)
-        return [n for n in self.seen if self.hooked.sites[n].root not in without]
+        numbers = [n for n in self.seen if self.hooked.sites[n].root not in without]
+        return numbers, lines - (harmful - kept)
 
-    def changes(self, number: int) -> bool:
-        """Whether an expression changes a wrong gradient, and no right gradient or output."""
+    def changed(self, number: int) -> list[str] | None:
+        """The gradients that an expression changes, right ones only if they are wrong then; None if
+        that is not known."""
 
         def change(k: int, value: Any) -> Any:
             return value if k != number else value * (
                 1 + 1e-2 * np.random.default_rng(1).normal(size=np.shape(value)))
 
+        if time.process_time() > self.stop:
+            return None
         try:
-            with self.hooked.hook(change):
+            with self.hooked.hook(change, self.stop):
                 made = self.gradients()
+            return [name for name in self.limits if not (
+                same({name: made[name]}, self.original) if name in self.wrong else
+                self.is_right(name, made))]
         except Exception:
-            return False
-        return bool(made) and not same(made, self.original) and all(
-            self.is_right(name, made) for name in self.limits if name not in self.wrong)
+            return None
 
     def search(self) -> None:
         """Try all changes until one of them makes all gradients right, or the time is over."""
-        numbers = self.influential()
-        names = {name for source in self.hooked.sources for name in unused(source.tree)}
-        values = self.values()
+        numbers, lines = self.influential()
         numbers.sort(key=lambda number: len(self.hooked.sites[number].text))
-        sites, tried = [(number,) for number in numbers], set[Any]()
-        if self.in_place(chain(
-                self.other_numbers(sites), self.with_values(
-                    sites, {text: values[text] for text in names & values.keys()},
-                    (*forms.SIMPLE, *forms.PRODUCTS))), tried):
+        candidates, tried = Candidates(self.hooked, self.forwards, self.seen), set[Any]()
+        if self.in_place(candidates.likely(numbers), tried):
             return
-        for source, phrase in changed_statements(self.hooked.sources, self.forwards):
+        for source, phrase in changed_statements(
+                self.hooked.sources, self.forwards, lines):
             if time.process_time() > self.stop:
                 return
             try:
                 code = source.compiled(source.tree)
             except (SyntaxError, ValueError, StopIteration):
                 continue
-            with exchanged([(source.function, code)], None):
+            with exchanged([(source.function, code)], None, self.stop, self.hooked.most):
                 if self.works(partial(str, phrase)):
                     return
-        self.in_place(self.candidates(numbers, values), tried)
+        factors = self.factors(numbers, candidates.names)
+        self.in_place(chain(factors, candidates.all(numbers)), tried)
+
+    def factors(
+        self, numbers: list[int], names: Arrays
+    ) -> Iterator[tuple[Numbers, str]]:
+        """Each expression times the length, or one over the length, that the gradient lacks.
+
+        A gradient is linear in most of its expressions. So its values with an expression once and
+        twice tell which factor makes it right. Arguments: names, the variables.
+        """
+        lengths: dict[str, Any] = {f"the length of {text}": len(value)
+                                   for text, value in names.items() if np.ndim(value)}
+        known = {value: name for name, value in sizes(self.evidence)}
+        for name, value in (lengths | {**names}).items():
+            if np.ndim(value) == 0 and abs(value) > 2 and value == int(value):
+                known.setdefault(value, name)
+                known.setdefault(1 / value, name)
+        for number in numbers:
+            if kind(self.seen[number].value) != "f":
+                continue
+            try:
+                double = self.change((number,), f"2 * {VALUE}", sys.maxsize)
+                with self.hooked.hook(double, self.stop):
+                    made = self.gradients()
+                fits = self.fitting(made)
+            except Exception:
+                continue
+            for size, name in known.items():
+                if fits is not None and abs(fits / size - 1) < ALIKE:
+                    text = f"{VALUE} * {size:.0f}" if size > 1 else f"{VALUE} / {1 / size:.0f}"
+                    self.meanings[text] = name.removeprefix("1/(").removesuffix(")")
+                    yield (number,), text
+
+    def fitting(self, doubled: Arrays) -> float | None:
+        """The factor of an expression with which a wrong gradient is right, by its value with the
+        factor 2."""
+        for name in self.wrong:
+            numeric = self.limits[name][0]
+            known = np.isfinite(numeric)
+            change = (doubled[name] - self.original[name])[known]
+            if change.any():
+                lacks = (numeric - self.original[name])[known]
+                return 1 + float((change * lacks).sum() / (change * change).sum())
+        return None
 
     def in_place(self, candidates: Iterator[tuple[tuple[int, ...], str]], tried: set[Any]) -> bool:
-        """Try candidates in place of expressions; whether one makes all gradients right."""
-        for count, (numbers, text) in enumerate(candidates):
+        """Try candidates in place of expressions; whether one makes all gradients right. Values
+        that are broadcast to a larger shape come last."""
+        larger: list[tuple[Numbers, str]] = []
+        ordered = chain(((*candidate, False) for candidate in candidates),
+                        ((*candidate, True) for candidate in larger))
+        for count, (numbers, text, last) in enumerate(ordered):
             if count % OFTEN == 0 and time.process_time() > self.stop:
                 return True
             seen, site = self.seen[numbers[0]], self.hooked.sites[numbers[0]]
             try:
-                value = _evaluated(text, seen.value, *seen.spaces)
+                value = evaluated(text, seen.value, *seen.spaces)
             except Exception:
                 continue
             shape, letter = np.shape(seen.value), kind(seen.value)
             fits = kind(value) == letter and (
                 np.shape(value) in (shape, (*shape, 1)) or (letter in "fi" and not shape)
                 or (VALUE not in text and np.ndim(value) == len(shape)))
+            if not fits and kind(value) == letter and grows(shape, np.shape(value)):
+                fits = last
+                larger += [(numbers, text)] * (not last)
             if not (fits or (kind(value) and literal(site.node))) or (
                     site.inside_index and np.shape(value) != shape):
                 continue
@@ -266,7 +307,8 @@ class Edits:
                 continue
             tried.add(key)
 
-            with self.hooked.hook(self.change(numbers, text, GROWN * max(1, np.size(seen.value)))):
+            largest = GROWN * max(1, np.size(seen.value), np.size(value))
+            with self.hooked.hook(self.change(numbers, text, largest), self.stop):
                 if self.works(partial(self.said, numbers, text, value)):
                     return True
         return False
@@ -282,103 +324,13 @@ class Edits:
                 return value
             changes += 1
             late = changes % OFTEN == 0 and time.process_time() > self.stop
-            if late or np.size(value) > largest:
-                raise RuntimeError("an array grows in a loop, or the time is over")
             frame = sys._getframe(1)
-            return _evaluated(text, value, frame.f_globals, frame.f_locals)
+            new = evaluated(text, value, frame.f_globals, frame.f_locals)
+            if late or max(np.size(value), np.size(new)) > largest:
+                raise RuntimeError("an array grows in a loop, or the time is over")
+            return new
 
         return hook
-
-    def candidates(
-        self, numbers: list[int], values: Arrays
-    ) -> Iterator[tuple[tuple[int, ...], str]]:
-        """Expressions, and what is tried in their place: at first what needs no other value.
-
-        The same expression, several times in a line, is changed everywhere in it, too.
-        """
-        alike: dict[Any, list[int]] = {}
-        for number in numbers:
-            at = self.hooked.sites[number]
-            alike.setdefault((at.function, at.line, at.text), []).append(number)
-        sites: list[tuple[int, ...]] = [(number,) for number in numbers]
-        sites += [tuple(same_text) for same_text in alike.values() if len(same_text) > 1]
-        letters = {site: kind(self.seen[site[0]].value) for site in sites}
-        lengths = {f"({text})" for text in implied(self.hooked.sources)}
-        scalars = {text: value for text, value in values.items() if np.ndim(value) == 0}
-        indices = [site for site in sites if letters[site] == "i"]
-        constants = [site for site in sites if literal(self.hooked.sites[site[0]].node)
-                     and not self.hooked.sites[site[0]].inside_index]
-        integers = {text: value for text, value in values.items() if kind(value) == "i"}
-        sizes = [site for site in indices if not self.seen[site[0]].varies]
-        for known in (lengths & scalars.keys(), scalars):
-            yield from self.with_values(sizes, {text: scalars[text] for text in known}, ("#",))
-        yield from ((site, form.replace("{}", VALUE)) for alike_kind, alone in forms.ALONE.items()
-                    for form in alone for site, letter in letters.items() if letter == alike_kind)
-        yield from self.with_values(indices, integers, ("#",))
-        floats = [site for site, letter in letters.items() if letter == "f"]
-        yield from self.with_values(floats, values, forms.PRODUCTS)
-        yield from self.with_values(floats, {
-            text: value for text, value in values.items() if text.isidentifier()}, ("#",))
-        names = {text: value for text, value in scalars.items() if text.isidentifier()}
-        for texts in (names, scalars):
-            yield from self.with_values(sites, texts, forms.SCALED)
-        yield from ((site, form.replace("{}", VALUE)) for form in forms.FACTORS for site in floats)
-        yield from self.with_values(sites, values, forms.SIMPLE)
-        yield from self.with_values([*dict.fromkeys(floats + constants)], values, forms.WITH)
-        yield from self.with_values(floats, integers, forms.INDEXED)
-
-    def other_numbers(
-        self, sites: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[tuple[int, ...], str]]:
-        """The numbers in the backward, twice and half of them, and the forward's numbers."""
-        known = [*map(repr, literals(self.forwards)), f"2 * {VALUE}", f"{VALUE} / 2"]
-        yield from ((site, text) for site in sites for text in known
-                    if literal(self.hooked.sites[site[0]].node))
-
-    def with_values(
-        self, sites: Sequence[tuple[int, ...]], values: Arrays, tried: Sequence[str]
-    ) -> Iterator[tuple[tuple[int, ...], str]]:
-        """Expressions, and what is tried in their place with another value: at first the values of
-        the lines beside them."""
-        lines: dict[str, set[int]] = {}
-        for at in self.hooked.sites:
-            lines.setdefault(at.text, set()).add(at.line)
-        for close in (True, False):
-            for form in tried:
-                for site in sites:
-                    line = self.hooked.sites[site[0]].line
-                    for text in values:
-                        used = lines.get(text.strip("()"), ())
-                        if any(abs(line - k) <= BESIDE for k in used) == close:
-                            yield site, form.replace("{}", VALUE).replace("#", text)
-
-    def values(self) -> dict[str, Any]:
-        """The values of all variables and short expressions, by their text, the shortest first."""
-        values: dict[str, Any] = {}
-        spaces: Any = ({}, {})
-        for number, seen in self.seen.items():
-            spaces = seen.spaces
-            if not isinstance(self.hooked.sites[number].node, ast.Constant):
-                values[self.hooked.sites[number].text] = seen.value
-            values |= {name: value for name, value in spaces[1].items() if kind(value)}
-        totals = {f"{text}.sum({axis})" for text, value in values.items()
-                  if kind(value) == "b" and np.ndim(value) and text.isidentifier()
-                  for axis in ("", "-1, keepdims=True")}
-        for text in (self.texts | totals) - values.keys():
-            try:
-                values[text] = _evaluated(text, None, *spaces)
-            except Exception:  # of variables of another function
-                continue
-        return {text if text.isidentifier() else f"({text})": value
-                for text, value in sorted(values.items(), key=lambda item: len(item[0]))
-                if len(text) <= LONG and kind(value) and text != "_"}
-
-    @property
-    def texts(self) -> set[str]:
-        """The variables in the functions that the forward calls, and what its lines imply."""
-        texts = {ast.unparse(node) for source in self.forwards for node in ast.walk(source.tree)
-                 if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))}
-        return texts | implied([*self.forwards, *self.hooked.sources])
 
     def said(self, numbers: tuple[int, ...], text: str, value: Any) -> str:
         """The phrase on a change to a value."""
@@ -396,4 +348,5 @@ class Edits:
         which = "every " if len(numbers) > 1 else "" if len(columns) < 2 else (
             f"the {ORDINALS[columns.index(site.node.col_offset)]} ")
         return (f"is right with `{new}` in place of {which}`{old}` in line {site.line}"
-                + f", or with anything else that is {value}" * (size and text.isidentifier()))
+                + f", or with anything else that is {value}" * (size and text.isidentifier())
+                + f": the number is {self.meanings.get(text)}" * (text in self.meanings))

@@ -11,8 +11,10 @@ import copy
 import gc
 import inspect
 import linecache
+import math
 import sys
 import textwrap
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,8 +26,10 @@ import numpy as np
 from grads.check.continuation.namespace import is_users_module
 
 HOOK = "_gradient_check_hook_"
-LOOP = "_gradient_check_loop_"  # is called in every iteration of a loop
-LOOPS = 100_000  # most iterations of all loops in a run
+LOOP = "_gradient_check_loop_"  # is called in every iteration of a loop, and by every function
+LOOPS = 100_000  # most of these calls in a run
+LEAST = 500  # of these calls that a changed function may have
+OFTEN = 50  # calls between two looks at the clock
 
 Hook = Callable[[int, Any], Any]
 
@@ -155,7 +159,7 @@ def sources_of(codes: Sequence[CodeType]) -> list[Source]:
                 a.annotation = None
         ast.increment_lineno(tree, first - 1)
         for loop in ast.walk(tree):
-            if isinstance(loop, (ast.For, ast.While)):  # a changed loop may not end
+            if isinstance(loop, (ast.For, ast.While, ast.FunctionDef)):  # may not end, if changed
                 call = ast.Call(ast.Name(LOOP, ast.Load()), [], [])
                 loop.body.insert(0, ast.copy_location(ast.Expr(call), loop))
         sources.append(Source(function, ast.fix_missing_locations(tree)))
@@ -182,7 +186,7 @@ class Hooked:
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        self.sources, self.sites = list(sources), list[Site]()
+        self.sources, self.sites, self.most = list(sources), list[Site](), LOOPS
         self.codes = []
         for source in self.sources:
             tree = copy.deepcopy(source.tree)
@@ -191,11 +195,14 @@ class Hooked:
             self.codes.append(source.compiled(tree))
 
     @contextmanager
-    def hook(self, hook: Hook) -> Iterator[None]:
-        """Context: the functions call the hook."""
+    def hook(self, hook: Hook, stop: float = math.inf) -> Iterator[None]:
+        """Context: the functions call the hook, and fail if they run beyond the CPU seconds `stop`.
+        With a later hook, they may have a few times as many iterations as with the first."""
         with exchanged([(source.function, code) for source, code in zip(
-                self.sources, self.codes, strict=True)], hook):
+                self.sources, self.codes, strict=True)], hook, stop, self.most) as count:
             yield
+        if self.most == LOOPS:
+            self.most = min(LOOPS, 4 * count() + LEAST)
 
 
 @contextmanager
@@ -226,14 +233,19 @@ def bounded_strides() -> Iterator[None]:
 
 
 @contextmanager
-def exchanged(codes: Sequence[tuple[Any, CodeType]], hook: Hook | None) -> Iterator[None]:
-    """Context: the functions have other codes."""
+def exchanged(
+    codes: Sequence[tuple[Any, CodeType]], hook: Hook | None, stop: float = math.inf,
+    most: int = LOOPS,
+) -> Iterator[Callable[[], int]]:
+    """Context: the functions have other codes, which fail if they run beyond the CPU seconds
+    `stop`, or have more than `most` iterations. It yields a function that counts these."""
     iterations = 0
 
     def count() -> None:
         nonlocal iterations
         iterations += 1
-        if iterations > LOOPS:
+        late = iterations % OFTEN == 0 and time.process_time() > stop
+        if late or iterations > most:
             raise RuntimeError("a loop does not end")
 
     before = [(function, function.__code__) for function, _ in codes]
@@ -243,7 +255,7 @@ def exchanged(codes: Sequence[tuple[Any, CodeType]], hook: Hook | None) -> Itera
             function.__code__ = code
         for space in spaces:
             space[HOOK], space[LOOP] = hook, count
-        yield
+        yield lambda: iterations
     finally:
         for function, code in before:
             function.__code__ = code

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.check.diagnosis.edits import kind
+from grads.check.diagnosis.candidates import kind
 from grads.check.diagnosis.elsewhere import NEAR, POINTS, Probe
 from grads.check.diagnosis.evidence import Array, Evidence
 from grads.check.diagnosis.instrument import Hooked, called, sources_of

@@ -4,48 +4,124 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations, product
 from typing import Any
 
+from grads.check.diagnosis.changes import (
+    CHANGES,
+    EVERYWHERE,
+    added_to,
+    as_there,
+    other_function,
+    other_text,
+    paired,
+)
 from grads.check.diagnosis.instrument import LOOP, Source
 
-OTHERS = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "sin": "cos", "cos": "sin",
-          "argmax": "argmin", "argmin": "argmax", "tril": "triu", "triu": "tril"}
+MODES = {"full", "same", "valid"}  # of a convolution
+MOST_NAMES = 8  # of a statement
 IMPLIED = {  # by function: its derivative, or where it is not zero, and the number of arguments
     "clip": ("({0} > {1}) & ({0} < {2})", 3), "maximum": ("{0} > {1}", 2),
     "minimum": ("{0} < {1}", 2), "abs": ("np.sign({0})", 1)}
 
 
 def changed_statements(
-    sources: Sequence[Source], forwards: Sequence[Source]
+    sources: Sequence[Source], forwards: Sequence[Source], lines: Container[int]
 ) -> Iterator[tuple[Source, str]]:
     """Functions with one changed statement, and the phrase on it. Arguments: forwards, the
-    functions whose statements may be missing or changed in `sources`."""
-    for source in sources:
-        others = [other for other in forwards if other.function is not source.function]
-        calls = {node.func.id for other in [*others, source] for node in ast.walk(other.tree)
-                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)} - {LOOP}
-        arguments = [node.arg for node in ast.walk(source.tree.args) if isinstance(node, ast.arg)]
-        changes: Any = (
-            *CHANGES, *(partial(_other_function, name) for name in sorted(calls)),
-            *(partial(_as_there, there) for other in others for there in ast.walk(other.tree)
-              if isinstance(there, (ast.Assign, ast.AugAssign))))
+    functions whose statements may be missing or changed in `sources`; lines, which may change."""
+    for source, changes in product(sources, (_changes, _throughout)):
         for parent in list(ast.walk(source.tree)):
             for field, value in ast.iter_fields(parent):
                 for k, node in enumerate(value if isinstance(value, list) else [value]):
-                    for change in changes if isinstance(node, ast.AST) else ():
-                        if (new := change(node)) is None:
-                            continue
-                        name = ast.unparse(new.target) if isinstance(new, ast.AugAssign) else ""
-                        if name in arguments:  # which stay as they are
-                            new = ast.Assign([new.target], ast.BinOp(
-                                ast.Name(name, ast.Load()), new.op, new.value))
+                    if not any(line in lines for line in _lines(node)):
+                        continue
+                    for new in changes(source, forwards, parent, node):
                         ast.copy_location(new, node)
                         _put(parent, field, k, new)
                         yield source, _said_of(node, new)
                         _put(parent, field, k, node)
+
+
+def _lines(node: Any) -> range:
+    """The lines of a node; none if it has no place, or a header's body."""
+    return range(getattr(node, "lineno", 0), (getattr(node, "end_lineno", 0) or -1) + 1)
+
+
+def _changes(
+    source: Source, forwards: Sequence[Source], parent: ast.AST, node: Any
+) -> Iterator[ast.AST]:
+    """What may be in place of a node of a function."""
+    others = [other for other in forwards if other.function is not source.function]
+    calls = {inner.func.id for other in [*others, source] for inner in ast.walk(other.tree)
+             if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name)} - {LOOP}
+    idle = sorted(unused(source.tree))
+    arguments = [inner.arg for inner in ast.walk(source.tree.args) if isinstance(inner, ast.arg)]
+    words = {inner.value for other in others for inner in ast.walk(other.tree)
+             if isinstance(inner, ast.Constant) and isinstance(inner.value, str)}
+    found: Iterator[Any] = chain(
+        CHANGES, (partial(other_function, name) for name in sorted(calls)),
+        (partial(as_there, there) for other in others for there in ast.walk(other.tree)
+         if isinstance(there, (ast.Assign, ast.AugAssign))),
+        (partial(form, name) for form in (paired, added_to) for name in idle),
+        (partial(other_text, word) for word in sorted(words | MODES)))
+    for change in found:
+        if (new := change(node)) is not None:
+            if isinstance(new, ast.AugAssign) and ast.unparse(new.target) in arguments:
+                new = ast.Assign([new.target], ast.BinOp(  # arguments stay as they are
+                    ast.Name(ast.unparse(new.target), ast.Load()), new.op, new.value))
+            yield new
+    if isinstance(parent, ast.For) and node is parent.iter:
+        yield ast.parse(f"list({ast.unparse(node)})[::-1]", mode="eval").body
+
+
+def _throughout(_: Source, __: Sequence[Source], ___: ast.AST, statement: Any) -> Iterator[ast.AST]:
+    """A statement with a change everywhere in it, or with two variables exchanged."""
+    if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return)):
+        return
+    for change in EVERYWHERE:
+        visitor = _Everywhere(change)
+        new = visitor.visit(copy.deepcopy(statement))
+        if visitor.count > 1:
+            yield new
+    names = sorted({node.id for node in ast.walk(statement) if isinstance(node, ast.Name)
+                    and isinstance(node.ctx, ast.Load)} - {"np"})
+    for one, another in combinations(names[:MOST_NAMES], 2):
+        yield _Exchanged({one: another, another: one}).visit(copy.deepcopy(statement))
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    for i, j in combinations(range(len(getattr(target, "elts", ()))), 2):
+        exchanged: Any = copy.deepcopy(statement)
+        elements = exchanged.targets[0].elts
+        elements[i], elements[j] = elements[j], elements[i]
+        yield exchanged
+
+
+class _Everywhere(ast.NodeTransformer):
+    """A change of each node that it fits."""
+
+    def __init__(self, change: Callable[[Any], Any]) -> None:
+        self.change, self.count = change, 0
+
+    def visit(self, node: ast.AST) -> Any:
+        """The node, changed."""
+        node = self.generic_visit(node)
+        new = self.change(node)
+        self.count += new is not None
+        return node if new is None else new
+
+
+class _Exchanged(ast.NodeTransformer):
+    """Other names of variables that are read."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """The variable, with its other name."""
+        return ast.Name(self.names.get(node.id, node.id), node.ctx) if isinstance(
+            node.ctx, ast.Load) else node
 
 
 def unused(tree: ast.FunctionDef) -> set[str]:
@@ -91,254 +167,3 @@ def _said_of(node: Any, new: ast.AST) -> str:
     old, text = (ast.unparse(ast.fix_missing_locations(n)) for n in (node, new))
     return (f"is right without `{old}` in line {node.lineno}" if text == "pass" else
             f"is right with `{text}` in place of `{old}` in line {node.lineno}")
-
-
-# --- the new node, or None ------------------------------------------------------------------------
-
-
-def _as_there(there: ast.Assign | ast.AugAssign, node: ast.AST) -> Any:
-    """Another function's x = y for x = z, or its x += y after x = z."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
-        return None
-    target = there.target if isinstance(there, ast.AugAssign) else there.targets[0]
-    if ast.unparse(target) != node.targets[0].id or ast.dump(there) == ast.dump(node):
-        return None
-    name, value = node.targets[0].id, copy.deepcopy(there.value)
-    if isinstance(there, ast.AugAssign):
-        value = ast.BinOp(ast.Name(name, ast.Load()), there.op, value)
-    return ast.Assign(node.targets, _Replaced(name, node.value).visit(value))
-
-
-class _Replaced(ast.NodeTransformer):
-    """An expression with another expression in place of a variable."""
-
-    def __init__(self, name: str, value: ast.expr) -> None:
-        self.name, self.value = name, value
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """The value, if the name is that of the variable."""
-        return copy.deepcopy(self.value) if node.id == self.name else node
-
-
-def _accumulated(node: ast.AST) -> Any:
-    """x += y for x = y."""
-    if not isinstance(node, ast.Assign) or isinstance(node.targets[0], ast.Tuple):
-        return None
-    target: Any = node.targets[0]
-    return ast.AugAssign(target, ast.Add(), node.value)
-
-
-def _added(node: ast.AST) -> Any:
-    """x["k"] = x.get("k", 0) + y for x["k"] = y."""
-    if not isinstance(node, ast.Assign) or not isinstance(
-            node.targets[0], ast.Subscript) or not isinstance(node.targets[0].slice, ast.Constant):
-        return None
-    x, k = ast.unparse(node.targets[0].value), ast.unparse(node.targets[0].slice)
-    before = ast.parse(f"{x}.get({k}, 0)", mode="eval").body
-    return ast.Assign(node.targets, ast.BinOp(before, ast.Add(), node.value))
-
-
-def _bare(node: ast.AST) -> Any:
-    """x for f(x), x.f() and x.T."""
-    if isinstance(node, ast.Attribute) and node.attr == "T" and isinstance(node.ctx, ast.Load):
-        return node.value
-    if not isinstance(node, ast.Call) or getattr(node.func, "id", "") == LOOP:
-        return None
-    if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) != "np":
-        return node.func.value
-    return node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None
-
-
-def _scaled(node: ast.AST) -> Any:
-    """x[k] *= y for x[k] = y."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Subscript):
-        return None
-    return ast.AugAssign(node.targets[0], ast.Mult(), node.value)
-
-
-def _assigned(node: ast.AST) -> Any:
-    """x = y for x += y."""
-    return ast.Assign([node.target], node.value) if isinstance(node, ast.AugAssign) else None
-
-
-def _added_at(node: Any) -> Any:
-    """np.add.at(x, k, y) for x[k] += y or x[k] = y."""
-    target = node.target if isinstance(node, ast.AugAssign) else node.targets[0] if isinstance(
-        node, ast.Assign) else None
-    ufuncs: dict[type, str] = {ast.Sub: "subtract", ast.Add: "add"}
-    ufunc = ufuncs.get(type(getattr(node, "op", ast.Add())))
-    if not isinstance(target, ast.Subscript) or ufunc is None:
-        return None
-    entries = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
-    plain = not any(isinstance(entry, ast.Slice) for entry in entries)
-    call: Any = ast.parse(f"np.{ufunc}.at(x, {'0' if plain else 'np.s_[0]'}, y)").body[0]
-    call.value.args[0] = copy.deepcopy(target.value)
-    if plain:
-        call.value.args[1] = target.slice
-    else:
-        call.value.args[1].slice = target.slice
-    call.value.args[2] = node.value
-    return call
-
-
-def _left_out(node: ast.AST) -> Any:
-    """Nothing for a statement."""
-    return ast.Pass() if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and (
-        LOOP not in ast.dump(node)) else None
-
-
-def _swapped(node: ast.AST) -> Any:
-    """y @ x for x @ y, y - x for x - y, y / x for x / y."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.MatMult, ast.Sub, ast.Div)):
-        return ast.BinOp(node.right, node.op, node.left)
-    return None
-
-
-def _all_entries(form: str, node: ast.AST) -> Any:
-    """x.size, or x.sum(), for len(x) and x.shape[0]."""
-    x = None
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "len":
-        x = node.args[0]
-    elif isinstance(node, ast.Subscript) and getattr(node.value, "attr", "") == "shape":
-        x = getattr(node.value, "value", None)
-    return x and ast.parse(form.format(ast.unparse(x)), mode="eval").body
-
-
-def _operand(side: str, node: ast.AST) -> Any:
-    """x, or y, for x * y and x + y; x for x / y and x - y."""
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (
-            ast.Mult, ast.Add) if side == "right" else (ast.Mult, ast.Add, ast.Div, ast.Sub)):
-        return None
-    return getattr(node, side)
-
-
-def _other_function(name: str, node: ast.AST) -> Any:
-    """g(x) for f(x), if the functions call both."""
-    if not isinstance(node, ast.Call) or getattr(node.func, "id", name) == name:
-        return None
-    return ast.Call(ast.Name(name, ast.Load()), node.args, node.keywords)
-
-
-def _exchanged(i: int, j: int, node: Any) -> Any:
-    """[..., y, ..., x, ...] for [..., x, ..., y, ...], of elements or arguments i and j."""
-    field = "args" if isinstance(node, ast.Call) else "elts"
-    values = list(getattr(node, field, ()))
-    if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load) or len(values) <= j:
-        return None
-    values[i], values[j] = values[j], values[i]
-    new = copy.copy(node)
-    setattr(new, field, values)
-    return new
-
-
-def _summed(node: ast.AST) -> Any:
-    """x.sum(axis=0) for x[k], x.sum(axis=1) for x[:, k]."""
-    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
-        return None
-    indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    chosen = [k for k, index in enumerate(indices) if not (
-        isinstance(index, ast.Slice) and ast.unparse(index) == ":")]
-    if len(chosen) != 1 or isinstance(indices[chosen[0]], ast.Slice):
-        return None
-    call: Any = ast.parse(f"x.sum(axis={chosen[0]})", mode="eval").body
-    call.func.value = node.value
-    return call
-
-
-def _scattered(node: ast.AST) -> Any:
-    """The sum of the rows x with equal indices k, for x[k]."""
-    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load) or not isinstance(
-            node.slice, (ast.Name, ast.Attribute)):
-        return None
-    k, x = ast.unparse(node.slice), ast.unparse(node.value)
-    return ast.parse(f"(np.arange(len({x}[{k}]))[:, None] == {k}) @ {x}", mode="eval").body
-
-
-def _outer(node: ast.AST) -> Any:
-    """x.T @ y, a sum over all rows, for np.outer(x[k], y[k])."""
-    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.outer" or not all(
-            isinstance(factor, ast.Subscript) for factor in node.args):
-        return None
-    x, y = (ast.unparse(factor.value) for factor in node.args if isinstance(factor, ast.Subscript))
-    return ast.parse(f"{x}.T @ {y}", mode="eval").body
-
-
-def _repeated(node: ast.AST) -> Any:
-    """np.repeat(x, n, axis=-1) for np.tile(x, n)."""
-    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.tile":
-        return None
-    repeat = ast.parse("np.repeat", mode="eval").body
-    return ast.Call(repeat, node.args, [ast.keyword("axis", ast.Constant(-1))])
-
-
-def _from_the_start(node: ast.AST) -> Any:
-    """k for -1 - k."""
-    return node.right if isinstance(node, ast.BinOp) and (
-        isinstance(node.op, ast.Sub) and ast.unparse(node.left) == "-1") else None
-
-
-def _with_cross_terms(node: Any) -> Any:
-    """p * (d - (p * d).sum(axis=-1, keepdims=True)), of a softmax, for p * (1 - p) * d."""
-    factors: list[str] = []
-    left = node
-    while isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
-        factors.insert(0, ast.unparse(left.right))
-        left = left.left
-    factors.insert(0, ast.unparse(left))
-    p = next((p for p in factors if f"1 - {p}" in factors), None)
-    if p is None or len(factors) < 3:
-        return None
-    factors.remove(p)
-    factors.remove(f"1 - {p}")
-    d = " * ".join(f"({factor})" for factor in factors)
-    new = f"{p} * ({d} - ({p} * {d}).sum(axis=-1, keepdims=True))"
-    return ast.parse(new, mode="eval").body
-
-
-def _from_the_end(node: ast.AST) -> Any:
-    """np.flip(np.cumsum(np.flip(x, a), a), a) for np.cumsum(x, a)."""
-    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.cumsum":
-        return None
-    flip: Any = ast.parse("np.flip", mode="eval").body
-    inner = ast.Call(flip, node.args, node.keywords)
-    total = ast.Call(node.func, [inner, *node.args[1:]], node.keywords)
-    return ast.Call(flip, [total, *node.args[1:]], node.keywords)
-
-
-def _other_axis(node: ast.AST) -> Any:
-    """x.sum(axis=1, keepdims=True) for x.sum(axis=0), and the reverse."""
-    if not isinstance(node, ast.Call) or [key.arg for key in node.keywords] != ["axis"]:
-        return None
-    axis = ast.unparse(node.keywords[0].value)
-    if axis not in "01":
-        return None
-    return ast.Call(node.func, node.args, [
-        ast.keyword("axis", ast.Constant(1 - int(axis))),
-        ast.keyword("keepdims", ast.Constant(True))])
-
-
-def _other_end(node: ast.AST) -> Any:
-    """[:-k] for [k:], and [k:] for [:-k]."""
-    if not isinstance(node, ast.Slice) or node.step or bool(node.lower) == bool(node.upper):
-        return None
-    ends = [end.operand if isinstance(end, ast.UnaryOp) else end and ast.UnaryOp(ast.USub(), end)
-            for end in (node.upper, node.lower)]
-    return ast.Slice(*ends)
-
-
-def _renamed(node: ast.AST) -> Any:
-    """np.sum(x) for np.mean(x), and others."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and (
-            node.func.attr in OTHERS):
-        return ast.Call(ast.Attribute(node.func.value, OTHERS[node.func.attr], ast.Load()),
-                        node.args, node.keywords)
-    return None
-
-
-CHANGES: tuple[Callable[[Any], Any], ...] = (
-    _left_out, _accumulated, _added, _assigned, _scaled, _added_at, _bare,
-    *(partial(_operand, side) for side in ("left", "right")), _swapped, _other_end,
-    _renamed, _summed, _scattered, _with_cross_terms, _from_the_end, _from_the_start, _other_axis,
-    _outer, _repeated, *(partial(_all_entries, form) for form in ("{}.size", "{}.sum()")),
-    *(partial(_exchanged, i, j) for i, j in combinations(range(4), 2)),
-)

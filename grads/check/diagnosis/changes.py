@@ -1,0 +1,333 @@
+"""Changes of a statement or an operation: each function returns the new node, or None."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+from grads.check.diagnosis.instrument import LOOP
+
+OTHERS = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "sin": "cos", "cos": "sin",
+          "argmax": "argmin", "argmin": "argmax", "tril": "triu", "triu": "tril"}
+
+
+def as_there(there: ast.Assign | ast.AugAssign, node: ast.AST) -> Any:
+    """Another function's x = y for x = z, or its x += y after x = z."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+        return None
+    target = there.target if isinstance(there, ast.AugAssign) else there.targets[0]
+    if ast.unparse(target) != node.targets[0].id or ast.dump(there) == ast.dump(node):
+        return None
+    name, value = node.targets[0].id, copy.deepcopy(there.value)
+    if isinstance(there, ast.AugAssign):
+        value = ast.BinOp(ast.Name(name, ast.Load()), there.op, value)
+    return ast.Assign(node.targets, _Replaced(name, node.value).visit(value))
+
+
+class _Replaced(ast.NodeTransformer):
+    """An expression with another expression in place of a variable."""
+
+    def __init__(self, name: str, value: ast.expr) -> None:
+        self.name, self.value = name, value
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """The value, if the name is that of the variable."""
+        return copy.deepcopy(self.value) if node.id == self.name else node
+
+
+def _accumulated(node: ast.AST) -> Any:
+    """x += y for x = y."""
+    if not isinstance(node, ast.Assign) or isinstance(node.targets[0], ast.Tuple):
+        return None
+    target: Any = node.targets[0]
+    return ast.AugAssign(target, ast.Add(), node.value)
+
+
+def _added(node: ast.AST) -> Any:
+    """x["k"] = x.get("k", 0) + y for x["k"] = y."""
+    if not isinstance(node, ast.Assign) or not isinstance(
+            node.targets[0], ast.Subscript) or not isinstance(node.targets[0].slice, ast.Constant):
+        return None
+    x, k = ast.unparse(node.targets[0].value), ast.unparse(node.targets[0].slice)
+    before = ast.parse(f"{x}.get({k}, 0)", mode="eval").body
+    return ast.Assign(node.targets, ast.BinOp(before, ast.Add(), node.value))
+
+
+def _bare(node: ast.AST) -> Any:
+    """x for f(x), x.f() and x.T."""
+    if isinstance(node, ast.Attribute) and node.attr == "T" and isinstance(node.ctx, ast.Load):
+        return node.value
+    if not isinstance(node, ast.Call) or getattr(node.func, "id", "") == LOOP:
+        return None
+    if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) != "np":
+        return node.func.value
+    return node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None
+
+
+def _scaled(node: ast.AST) -> Any:
+    """x[k] *= y for x[k] = y."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Subscript):
+        return None
+    return ast.AugAssign(node.targets[0], ast.Mult(), node.value)
+
+
+def _assigned(node: ast.AST) -> Any:
+    """x = y for x += y."""
+    return ast.Assign([node.target], node.value) if isinstance(node, ast.AugAssign) else None
+
+
+def _added_at(node: Any) -> Any:
+    """np.add.at(x, k, y) for x[k] += y or x[k] = y."""
+    target = node.target if isinstance(node, ast.AugAssign) else node.targets[0] if isinstance(
+        node, ast.Assign) else None
+    ufuncs: dict[type, str] = {ast.Sub: "subtract", ast.Add: "add"}
+    ufunc = ufuncs.get(type(getattr(node, "op", ast.Add())))
+    if not isinstance(target, ast.Subscript) or ufunc is None:
+        return None
+    entries = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    plain = not any(isinstance(entry, ast.Slice) for entry in entries)
+    call: Any = ast.parse(f"np.{ufunc}.at(x, {'0' if plain else 'np.s_[0]'}, y)").body[0]
+    call.value.args[0] = copy.deepcopy(target.value)
+    if plain:
+        call.value.args[1] = target.slice
+    else:
+        call.value.args[1].slice = target.slice
+    call.value.args[2] = node.value
+    return call
+
+
+def _left_out(node: ast.AST) -> Any:
+    """Nothing for a statement."""
+    return ast.Pass() if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and (
+        LOOP not in ast.dump(node)) else None
+
+
+def _swapped(node: ast.AST) -> Any:
+    """y @ x for x @ y, y - x for x - y, y / x for x / y."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.MatMult, ast.Sub, ast.Div)):
+        return ast.BinOp(node.right, node.op, node.left)
+    return None
+
+
+def _all_entries(form: str, node: ast.AST) -> Any:
+    """x.size, or x.sum(), for len(x) and x.shape[0]."""
+    x = None
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "len":
+        x = node.args[0]
+    elif isinstance(node, ast.Subscript) and getattr(node.value, "attr", "") == "shape":
+        x = getattr(node.value, "value", None)
+    return x and ast.parse(form.format(ast.unparse(x)), mode="eval").body
+
+
+def _operand(side: str, node: ast.AST) -> Any:
+    """x, or y, for x * y and x + y; x for x / y and x - y."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (
+            ast.Mult, ast.Add) if side == "right" else (ast.Mult, ast.Add, ast.Div, ast.Sub)):
+        return None
+    return getattr(node, side)
+
+
+def _right_of_difference(node: ast.AST) -> Any:
+    """y for x - y."""
+    return node.right if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) else None
+
+
+def other_function(name: str, node: ast.AST) -> Any:
+    """g(x) for f(x), if the functions call both."""
+    if not isinstance(node, ast.Call) or getattr(node.func, "id", name) == name:
+        return None
+    return ast.Call(ast.Name(name, ast.Load()), node.args, node.keywords)
+
+
+def _exchanged(i: int, j: int, node: Any) -> Any:
+    """[..., y, ..., x, ...] for [..., x, ..., y, ...], of elements or arguments i and j."""
+    field = "args" if isinstance(node, ast.Call) else "elts"
+    values = list(getattr(node, field, ()))
+    if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load) or len(values) <= j:
+        return None
+    values[i], values[j] = values[j], values[i]
+    new = copy.copy(node)
+    setattr(new, field, values)
+    return new
+
+
+def _summed(node: ast.AST) -> Any:
+    """x.sum(axis=0) for x[k], x.sum(axis=1) for x[:, k]."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
+        return None
+    indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    chosen = [k for k, index in enumerate(indices) if not (
+        isinstance(index, ast.Slice) and ast.unparse(index) == ":")]
+    if len(chosen) != 1 or isinstance(indices[chosen[0]], ast.Slice):
+        return None
+    call: Any = ast.parse(f"x.sum(axis={chosen[0]})", mode="eval").body
+    call.func.value = node.value
+    return call
+
+
+def _scattered(node: ast.AST) -> Any:
+    """The sum of the rows x with equal indices k, for x[k]."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load) or not isinstance(
+            node.slice, (ast.Name, ast.Attribute)):
+        return None
+    k, x = ast.unparse(node.slice), ast.unparse(node.value)
+    return ast.parse(f"(np.arange(len({x}[{k}]))[:, None] == {k}) @ {x}", mode="eval").body
+
+
+def _outer(node: ast.AST) -> Any:
+    """x.T @ y, a sum over all rows, for np.outer(x[k], y[k])."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.outer" or not all(
+            isinstance(factor, ast.Subscript) for factor in node.args):
+        return None
+    x, y = (ast.unparse(factor.value) for factor in node.args if isinstance(factor, ast.Subscript))
+    return ast.parse(f"{x}.T @ {y}", mode="eval").body
+
+
+def _repeated(node: ast.AST) -> Any:
+    """np.repeat(x, n, axis=-1) for np.tile(x, n)."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.tile":
+        return None
+    repeat = ast.parse("np.repeat", mode="eval").body
+    return ast.Call(repeat, node.args, [ast.keyword("axis", ast.Constant(-1))])
+
+
+def _from_the_start(node: ast.AST) -> Any:
+    """k for -1 - k."""
+    return node.right if isinstance(node, ast.BinOp) and (
+        isinstance(node.op, ast.Sub) and ast.unparse(node.left) == "-1") else None
+
+
+def _with_cross_terms(node: Any) -> Any:
+    """p * (d - (p * d).sum(axis=-1, keepdims=True)), of a softmax, for p * (1 - p) * d."""
+    factors: list[str] = []
+    left = node
+    while isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
+        factors.insert(0, ast.unparse(left.right))
+        left = left.left
+    factors.insert(0, ast.unparse(left))
+    p = next((p for p in factors if f"1 - {p}" in factors), None)
+    if p is None or len(factors) < 3:
+        return None
+    factors.remove(p)
+    factors.remove(f"1 - {p}")
+    d = " * ".join(f"({factor})" for factor in factors)
+    new = f"{p} * ({d} - ({p} * {d}).sum(axis=-1, keepdims=True))"
+    return ast.parse(new, mode="eval").body
+
+
+def _from_the_end(node: ast.AST) -> Any:
+    """np.flip(np.cumsum(np.flip(x, a), a), a) for np.cumsum(x, a)."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.cumsum":
+        return None
+    flip: Any = ast.parse("np.flip", mode="eval").body
+    inner = ast.Call(flip, node.args, node.keywords)
+    total = ast.Call(node.func, [inner, *node.args[1:]], node.keywords)
+    return ast.Call(flip, [total, *node.args[1:]], node.keywords)
+
+
+def _other_axis(node: ast.AST) -> Any:
+    """x.sum(axis=1, keepdims=True) for x.sum(axis=0), and the reverse."""
+    if not isinstance(node, ast.Call) or [key.arg for key in node.keywords] != ["axis"]:
+        return None
+    axis = ast.unparse(node.keywords[0].value)
+    if axis not in "01":
+        return None
+    return ast.Call(node.func, node.args, [
+        ast.keyword("axis", ast.Constant(1 - int(axis))),
+        ast.keyword("keepdims", ast.Constant(True))])
+
+
+def _other_end(node: ast.AST) -> Any:
+    """[:-k] for [k:], and [k:] for [:-k]."""
+    if not isinstance(node, ast.Slice) or node.step or bool(node.lower) == bool(node.upper):
+        return None
+    ends = [end.operand if isinstance(end, ast.UnaryOp) else end and ast.UnaryOp(ast.USub(), end)
+            for end in (node.upper, node.lower)]
+    return ast.Slice(*ends)
+
+
+def _shifted(by: int, node: ast.AST) -> Any:
+    """[k + 1:l + 1], or [k - 1:l - 1], for [k:l], if a bound is given and both are numbers."""
+    if not isinstance(node, ast.Slice) or node.step or not (node.lower or node.upper):
+        return None
+    try:
+        lower, upper = (0 if end is None else int(ast.literal_eval(end)) for end in (
+            node.lower, node.upper))
+    except (ValueError, TypeError):
+        return None
+    if not upper <= 0 <= lower or lower + by < 0 or upper + by > 0:
+        return None  # the length would change
+    return ast.Slice(*(ast.Constant(end + by) if end + by else None for end in (lower, upper)))
+
+
+def _reshaped(k: int, node: ast.AST) -> Any:
+    """x.reshape(..., b, a, ...).swapaxes(k, k + 1) for x.reshape(..., a, b, ...)."""
+    if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") != "reshape" or (
+            len(node.args) <= k + 1):
+        return None
+    sizes = list(node.args)
+    sizes[k:k + 2] = sizes[k + 1], sizes[k]
+    call: Any = ast.parse(f"x.swapaxes({k}, {k + 1})", mode="eval").body
+    call.func.value = ast.Call(node.func, sizes, [])
+    return call
+
+
+def _matrix_product(node: ast.AST) -> Any:
+    """x @ y for x * y, and x * y for x @ y."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.MatMult)):
+        return None
+    other = ast.MatMult() if isinstance(node.op, ast.Mult) else ast.Mult()
+    return ast.BinOp(node.left, other, node.right)
+
+
+def paired(name: str | None, node: ast.AST) -> Any:
+    """x[np.arange(len(x)), k] for x[:, k], with another k if a name is given."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Tuple) or (
+            ast.unparse(node.slice.elts[0]) != ":" or len(node.slice.elts) != 2):
+        return None
+    if name is None and isinstance(node.slice.elts[1], (ast.Slice, ast.Constant)):
+        return None
+    new: Any = ast.parse(f"x[np.arange(len({ast.unparse(node.value)})), {name}]", mode="eval").body
+    new.value, new.ctx = node.value, node.ctx
+    new.slice.elts[1] = new.slice.elts[1] if name else node.slice.elts[1]
+    return new
+
+
+def added_to(name: str, node: ast.AST) -> Any:
+    """x + y for 2 * x."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult) or (
+            getattr(node.left, "value", None) != 2):
+        return None
+    return ast.BinOp(node.right, ast.Add(), ast.Name(name, ast.Load()))
+
+
+def other_text(text: str, node: ast.AST) -> Any:
+    """Another text."""
+    return ast.Constant(text) if isinstance(node, ast.Constant) and isinstance(
+        node.value, str) and node.value != text else None
+
+
+def _renamed(node: ast.AST) -> Any:
+    """np.sum(x) for np.mean(x), and others."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and (
+            node.func.attr in OTHERS):
+        return ast.Call(ast.Attribute(node.func.value, OTHERS[node.func.attr], ast.Load()),
+                        node.args, node.keywords)
+    return None
+
+
+CHANGES: tuple[Callable[[Any], Any], ...] = (
+    _left_out, _accumulated, _added, _assigned, _scaled, _added_at, _bare,
+    *(partial(_operand, side) for side in ("left", "right")), _swapped, _other_end,
+    _renamed, _summed, _scattered, _with_cross_terms, _from_the_end, _from_the_start, _other_axis,
+    _outer, _repeated, *(partial(_all_entries, form) for form in ("{}.size", "{}.sum()")),
+    *(partial(_exchanged, i, j) for i, j in combinations(range(4), 2)),
+    *(partial(_shifted, by) for by in (1, -1)), *(partial(_reshaped, k) for k in range(4)),
+    _matrix_product, partial(paired, None),
+)
+EVERYWHERE = (  # changes that are made to all nodes of a statement, too
+    _other_end, partial(_shifted, 1), partial(_shifted, -1), _right_of_difference, _bare, _swapped)

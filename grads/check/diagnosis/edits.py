@@ -243,8 +243,9 @@ class Edits:
         A gradient is linear in most of its expressions. So its values with an expression once and
         twice tell which factor makes it right. Arguments: names, the variables.
         """
-        lengths: dict[str, Any] = {f"the length of {text}": len(value)
-                                   for text, value in names.items() if np.ndim(value)}
+        lengths: dict[str, Any] = {
+            f"the {word} of {text}": number for text, value in names.items() if np.ndim(value)
+            for word, number in (("length", len(value)), ("size", np.size(value)))}
         known = {value: name for name, value in sizes(self.evidence)}
         for name, value in (lengths | {**names}).items():
             if np.ndim(value) == 0 and abs(value) > 2 and value == int(value):

@@ -32,7 +32,7 @@ def changed_statements(
 ) -> Iterator[tuple[Source, str]]:
     """Functions with one changed statement, and the phrase on it. Arguments: forwards, the
     functions whose statements may be missing or changed in `sources`; lines, which may change."""
-    for source, changes in product(sources, (_changes, _throughout)):
+    for source, changes in product(sources, (_changes, _throughout, _unpacked)):
         for parent in list(ast.walk(source.tree)):
             for field, value in ast.iter_fields(parent):
                 for k, node in enumerate(value if isinstance(value, list) else [value]):
@@ -90,6 +90,10 @@ def _throughout(_: Source, __: Sequence[Source], ___: ast.AST, statement: Any) -
                     and isinstance(node.ctx, ast.Load)} - {"np"})
     for one, another in combinations(names[:MOST_NAMES], 2):
         yield _Exchanged({one: another, another: one}).visit(copy.deepcopy(statement))
+
+
+def _unpacked(_: Source, __: Sequence[Source], ___: ast.AST, statement: Any) -> Iterator[ast.AST]:
+    """A statement that unpacks two values the other way round."""
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     for i, j in combinations(range(len(getattr(target, "elts", ()))), 2):
         exchanged: Any = copy.deepcopy(statement)

@@ -441,3 +441,93 @@ def test_a_change_in_a_loop_does_not_fill_the_memory(tmp_path):
     before = time.process_time()
     report = check_file(f"{tmp_path / 'mine.py'}:newton", np.random.default_rng(0))
     assert not report.ok and time.process_time() - before < 10
+
+
+PARTS = """
+import numpy as np
+
+def f_forward(x, A, B):
+    t, v = np.tanh(x @ A), x @ B
+    h = t * v
+    return (np.pad(h, ((1, 1), (0, 0))), h.mean()), (x, A, B, t, v)
+
+def f_backward(d, cache):
+    x, A, B, t, v = cache
+    dpadded, dmean = d
+    dh = dpadded[1:-1] + dmean / v.size
+    du, dv = dh * v * (1 - t ** 2), dh * t
+    dx = du @ A.T + dv @ B.T
+    return dx, x.T @ du, x.T @ dv
+
+def f_inputs(rng):
+    return [rng.normal(size=shape) for shape in ((5, 3), (3, 4), (3, 4))]
+"""
+
+
+@pytest.mark.parametrize("old, new, said", [
+    ("dmean / v.size", "dmean", "`dmean / 20` in place of `dmean` in line 12: the number is"),
+    ("du @ A.T + dv @ B.T", "du @ B.T + dv @ A.T", "with `dx = du @ A.T + dv @ B.T` in place"),
+    ("[1:-1]", "[2:]", "`1:-1` in place of `2:` in line 12"),
+])
+def test_a_mistake_of_a_frequent_kind(old, new, said, tmp_path):
+    hints = hints_of(tmp_path, PARTS, old, new)
+    assert hints and all(said in hint for hint in hints.values())
+
+
+SWEEP = """
+import numpy as np
+
+def solved(a, b):
+    x = np.array(b)
+    for k in range(1, len(x)):
+        x[k] -= a[k] * x[k - 1]
+    return x
+
+def f_forward(a, b):
+    x = solved(a, b)
+    return x, (a, x)
+
+def f_backward(dx, cache):
+    a, x = cache
+    db = solved(np.append(0, a[:0:-1]), dx[::-1])[::-1]
+    return np.append(0, -db[1:] * x[:-1]), db
+
+def f_inputs(rng):
+    return rng.normal(size=5), rng.normal(size=5)
+"""
+
+
+def test_a_change_does_not_write_into_the_upstream_gradient(tmp_path):
+    hints = hints_of(tmp_path, SWEEP, "x[:-1]), db", "x[:-1]), dx")
+    assert "in place of `np.array(b)`" not in hints["b"]
+
+
+ENDLESS = """
+import numpy as np
+
+def integral(slope, start):
+    x, t = np.array(start), 0.0
+    while t < 1:
+        step = 0.1 / (1 + np.abs(x).max())
+        x, t = x + step * slope(x), t + step
+    return x
+
+def f(a):
+    return integral(lambda x: a * x - x * x, [0.5])[0]
+
+def f_gradient(a):
+    def both(w):
+        x, s = w
+        return np.array([a * x - x * x, (a - x) * s + x + np.cos(9 * a)])
+    return [np.array(integral(both, [0.5, 0.0])[1])]
+
+def f_inputs(rng):
+    return [np.array(1.2)]
+"""
+
+
+def test_a_change_by_which_a_loop_never_ends_is_given_up(tmp_path):
+    (tmp_path / "mine.py").write_text(ENDLESS)
+    before = time.process_time()
+    assert not check_file(f"{tmp_path / 'mine.py'}:f", np.random.default_rng(0)).ok
+    assert time.process_time() - before < 10

@@ -22,6 +22,7 @@ from grads.check.case import Case, Labels
 from grads.check.nesting import flatten, like, parameters_of_call
 from grads.check.report import Report
 from grads.check.substitution import (
+    TARGETS,
     Arrays,
     Subject,
     argument_names,
@@ -39,7 +40,6 @@ BACKWARDS = ("backward", "backward_pass", "backward_propagation", "backprop")
 OUTPUTS = ("output", "outputs", "out", "y")  # of an output that forward does not return
 INPUT_GRADIENTS = [name for x in ("inputs", "input", "x") for name in gradient_names(x)]
 CACHES = ("cache", "caches", "ctx", "saved")  # a backward's last argument, returned by forward
-TARGETS = ("t", "y", "target", "targets", "label", "labels", "y_true")  # no upstream gradient
 RATES = ("learning_rate", "lr", "rate", "eta", "alpha")  # of a backward that updates parameters
 RATE = 2.0**20  # an update is larger than the rounding of the parameters, to which it is added
 FIRST_CALL = "it is right when called once: a later call uses what the first one has kept"

@@ -22,7 +22,7 @@ import numpy as np
 
 from grads.check import check_case
 from grads.check.case import Case
-from grads.check.nesting import flatten, parameters_of_call
+from grads.check.nesting import flatten, is_branch, parameters_of_call
 from grads.check.report import Report
 from grads.check.watch import TimeUp, Watch, unfinished
 
@@ -31,6 +31,7 @@ SHORT = {"weights": "w", "weight": "w", "biases": "b", "bias": "b"}  # dW is a g
 HOLDERS = ("params", "parameters")  # their gradients are in these:
 OF_GRADIENTS = ("grads", "grad", "gradients")
 HELD = ("data", "value", "val")  # in a mapping, beside "grad"
+TARGETS = ("t", "y", "target", "targets", "label", "labels", "y_true")  # rarely with a gradient
 GRADIENT = "d ..."  # label of an expression; like the names of gradients it begins with d
 Arrays = Mapping[str, Any]
 
@@ -165,8 +166,9 @@ def named_gradients(
     """The gradients by name, from what a function returns: mappings, or arrays with labels.
 
     Gradients without a name are those of the inputs, in their order. If there are more of them than
-    inputs, each belongs to the first array of the same shape; beside gradients with a name, only
-    those whose label begins with d, since a loss may return a state, too. Arguments: parts, what
+    inputs, each belongs to the first array of the same shape, a list to the first list of the same
+    shapes; beside gradients with a name, only those whose label begins with d, since a loss may
+    return a state, too. Arguments: parts, what
     the function returns; labels of the parts, such as dW; known, the arrays that may have
     gradients, arguments first; inputs, the names of arguments, if all parts are gradients;
     same_name, whether a label may be the name of the array.
@@ -187,12 +189,32 @@ def named_gradients(
         by_name |= dict(zip(left, [gradient for _, gradient in unnamed], strict=False))
     else:
         every = bool(inputs) or not by_name
-        for gradient in flatten([gradient for key, gradient in unnamed
-                                 if every or key.startswith("d")]).values():
-            fitting = [name for name, array in known.items()
-                       if name not in by_name and np.shape(array) == np.shape(gradient)]
-            by_name |= dict.fromkeys(fitting[:1], gradient)
+        for gradient in [gradient for key, gradient in unnamed if every or key.startswith("d")]:
+            by_name |= _of_same_shapes(gradient, known, by_name)
     return {name: gradient for name, gradient in by_name.items() if gradient is not None}
+
+
+def _of_same_shapes(gradient: Any, known: Arrays, by_name: Arrays) -> dict[str, Any]:
+    """A gradient, or the gradients in a list, by the names of arrays that have none yet.
+
+    The arrays of a list have names such as W.0 and W.1. Targets come last.
+    """
+    free = {name: array for name, array in known.items() if name not in by_name}
+    lists: dict[str, list[str]] = {}
+    for name in free:
+        stem, _, last = name.rpartition(".")
+        lists.setdefault(stem if last.isdigit() else name, []).append(name)
+    if isinstance(gradient, (list, tuple)):
+        shapes = [None if is_branch(part) else np.shape(part) for part in gradient]
+        for names in lists.values():
+            if [np.shape(free[name]) for name in names] == shapes and names[0] not in lists:
+                return dict(zip(names, gradient, strict=True))
+    gradients: dict[str, Any] = {}
+    for leaf in flatten([gradient]).values():
+        fitting = sorted((name for name, array in free.items() if name not in gradients
+                          and np.shape(array) == np.shape(leaf)), key=TARGETS.__contains__)
+        gradients |= dict.fromkeys(fitting[:1], leaf)
+    return gradients
 
 
 def returned_names(call: Callable[..., Any]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -229,6 +231,59 @@ def test_an_expression_of_gradients_beside_named_ones_is_checked_by_its_shape():
     assert report.ok and names_of(report) == ["a", "log_b"]
     assert "value 4 of the result: no gradient of anything known, not checked" in report.notes
     assert [row.name for row in check_loss(scaled, *inputs, 3.0).wrong] == ["log_b"]
+
+
+class Lists:
+    """Layers with lists of parameters; the gradients are lists, too, with names of their own."""
+
+    def __init__(self):
+        self.matrices = [rng.normal(size=(3, 4)), rng.normal(size=(2, 3))]
+        self.offsets = [rng.normal(size=(3, 1)), rng.normal(size=(2, 1))]
+        self.factor = 1.0
+
+    def run(self, x, y):
+        (first, second), (top, bottom) = self.matrices, self.offsets
+        hidden = np.tanh(first @ x + top)
+        error = second @ hidden + bottom - y
+        below = (second.T @ error) * (1 - hidden**2)
+        return ((error**2).sum() / 2, [below @ x.T, error @ hidden.T],
+                [below, self.factor * error])
+
+
+def test_a_list_of_gradients_belongs_to_a_list_of_arrays_and_not_to_the_target():
+    layers = Lists()
+    report = check_loss(layers.run, rng.normal(size=(4, 1)), rng.normal(size=(2, 1)))
+    assert report.ok and names_of(report) == ["matrices.0", "matrices.1", "offsets.0", "offsets.1"]
+    layers.factor = 2.0
+    report = check_loss(layers.run, rng.normal(size=(4, 1)), rng.normal(size=(2, 1)))
+    assert [row.name for row in report.wrong] == ["offsets.1"]
+
+
+def without_names(W, y):
+    """One gradient, without a name, and two arrays of its shape."""
+    error = W - y
+    return (error**2).sum() + W.sum(), 2 * error + 1
+
+
+def test_a_gradient_without_a_name_is_that_of_a_target_last():
+    def other_order(y, W):
+        return without_names(W, y)
+
+    report = check_loss(other_order, b, rng.normal(size=3))
+    assert report.ok and names_of(report) == ["W"]
+
+
+def bond(rate, years, factor=1.0):
+    """A price and its slopes, from floats."""
+    price = math.exp(-rate * years)
+    drate, dyears = -years * price, -rate * price * factor
+    return price, drate, dyears
+
+
+def test_floats_with_named_gradients_are_differentiated():
+    report = check_loss(bond, 0.03, 5.0)
+    assert report.ok and names_of(report) == ["rate", "years"]
+    assert [row.name for row in check_loss(bond, 0.03, 5.0, np.array(2.0)).wrong] == ["years"]
 
 
 @pytest.mark.parametrize("f, inputs, message", [

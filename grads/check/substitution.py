@@ -244,10 +244,13 @@ def _names_returned_by(call: Callable[..., Any]) -> list[str]:
 
 
 def attributes_of(owner: Any) -> dict[str, Any]:
-    """The attributes of a user's object; none for a module, a class or a function."""
+    """The attributes of a user's object, and its properties that have the names of parameters or
+    of gradients; none for a module, a class or a function."""
     if isinstance(owner, (type, ModuleType, FunctionType, MethodType)):
         return {}
     slots = [name for kind in type(owner).__mro__ for name in getattr(kind, "__slots__", ())]
+    slots += [name for name in (*HOLDERS, *OF_GRADIENTS)
+              if isinstance(getattr(type(owner), name, None), property)]
     return {name: getattr(owner, name) for name in slots if hasattr(owner, name)
             } | getattr(owner, "__dict__", {})
 

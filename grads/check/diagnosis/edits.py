@@ -48,6 +48,7 @@ OFTEN = 20  # candidates, or changed values, between two looks at the clock, whi
 UNSURE = 1e-4  # largest relative error of a gradient that is right now, and
 SURE = 1e-7  # of the other gradients
 ALIKE = 1e-6  # relative difference of a factor that fits from one that has a name
+LARGEST = 100_000  # in place of an integer
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
 MULTIPLES = {1: "", -1: " and the other sign"}  # of a changed gradient: a second mistake
 ORDINALS = ("first", "second", "third", *(f"{k}th" for k in range(4, 100)))
@@ -164,8 +165,9 @@ class Edits:
             return False
         if not mended:
             return False
-        left = [name for name in self.wrong if name not in mended and not np.array_equal(
-            made[name], self.original[name], equal_nan=True)]
+        left = [name for name in self.wrong if name not in mended
+                and not np.array_equal(made[name], self.original[name], equal_nan=True)
+                and not self.is_right(name, {name: times * made[name]})]
         phrase = said() + MULTIPLES[times] + f", which leaves {', '.join(left)} wrong" * bool(left)
         rank = len(mended) - len(left) - 0.5 * (times != 1)
         for name in mended:
@@ -303,6 +305,10 @@ class Edits:
             if not (fits or (kind(value) and literal(site.node))) or (
                     site.inside_index and np.shape(value) != shape):
                 continue
+            if letter == "f" and np.isfinite(seen.value).all() and not np.isfinite(value).all():
+                continue  # with infinities, a function of a library may not end
+            if letter == "i" and not shape and np.ndim(value) == 0 and abs(value) > LARGEST:
+                continue  # it may be a length
             key = numbers, text if seen.again or letter == "r" else np.asarray(value).tobytes()
             if key in tried or (np.array_equal(value, seen.value) and not seen.again):
                 continue

@@ -79,8 +79,10 @@ class Shown:
 
     @property
     def first_wrong(self) -> int | None:
-        """The number of the first step that is wrong, if there is one."""
-        return next((self.numbers["backward", verification.step] - 1
+        """The number of the first step that is wrong, if there is one. A loss that is computed in
+        the `return`, after its gradient, makes all steps forward ones."""
+        return next(((self.numbers.get(("backward", verification.step))
+                      or self.numbers["forward", verification.step]) - 1
                      for verification in self.verifications.values()
                      if verification.status == "wrong"), None)
 

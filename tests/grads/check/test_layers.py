@@ -244,3 +244,34 @@ def test_what_cannot_be_checked_is_said_in_one_line(layer, message):
     with pytest.raises(ValueError) as caught:
         check_layer(layer, X)
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+class BehindProperties:
+    """A layer that shows its parameters and gradients as properties."""
+
+    def __init__(self):
+        self._values, self._slopes = {"scale": np.array([2.0, -3.0])}, {}
+
+    params = property(lambda self: self._values)
+    grads = property(lambda self: self._slopes)
+
+    def forward(self, x):
+        self.x = x
+        return x * self.params["scale"]
+
+    def backward(self, dy, factor=1.0):
+        self.grads["scale"] = factor * (dy * self.x).sum(axis=0)
+        return dy * self.params["scale"]
+
+
+class BehindPropertiesWrong(BehindProperties):
+    """Its gradient is twice the right one."""
+
+    def backward(self, dy):
+        return super().backward(dy, 2.0)
+
+
+def test_parameters_behind_properties_are_checked():
+    x = np.random.default_rng(1).normal(size=(3, 2))
+    assert [row.name for row in check_layer(BehindProperties(), x).rows] == ["x", "scale"]
+    assert [row.name for row in check_layer(BehindPropertiesWrong(), x).wrong] == ["scale"]

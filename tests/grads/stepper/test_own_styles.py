@@ -387,3 +387,12 @@ def test_gradients_are_of_the_arguments_that_have_one(tmp_path, capsys, returned
     capsys.readouterr()
     assert status_of("explore", f"{file}:f", "-o", str(tmp_path / "page.html")) == 0
     assert "WRONG for E" in capsys.readouterr().out
+
+
+def test_a_loss_in_the_return_after_its_wrong_gradient_has_a_verdict(tmp_path, capsys):
+    """All its steps are forward ones."""
+    file = tmp_path / "short.py"
+    file.write_text("import numpy as np\n\ndef h_inputs(rng):\n    return [rng.normal(size=3)]\n\n"
+                    "def h(w):\n    error = w - 1\n    return np.sum(error**2), error\n", "utf-8")
+    assert status_of("walk", f"{file}:h") == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("WRONG first at short.py:7")

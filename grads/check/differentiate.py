@@ -214,12 +214,17 @@ def ridders(probe: Probe, *, h: float = RIDDERS_STEP) -> Numeric:
 
 
 def _with_other_steps(probe: Probe, h: float, best: Numeric, rounding: Array) -> Numeric:
-    """The most exact derivatives from other steps than h, which gave `best` and `rounding`."""
+    """The most exact derivatives from other steps than h, which gave `best` and `rounding`.
+
+    Where two iterations contradict each other, that with the shorter steps counts: the function may
+    vary over less than the longer ones.
+    """
     left = not np.isfinite(best.error).all()
 
     def closest(step: float) -> tuple[Numeric, Array]:
         further, noise = _ridders_iteration(probe, step)
-        better = further.error < best.error
+        better = (further.error < best.error) | (
+            np.abs(further.value - best.value) > further.error + best.error)
         return Numeric(*(np.where(better, *numbers) for numbers in zip(further, best, strict=True))
                        ), np.where(better, noise, rounding)
 

@@ -78,17 +78,18 @@ class Wanted(Exception):
 class Losses(Probe):
     """The losses along one entry of a variable, in the form that the checker's methods take.
 
-    Arguments: size, the value of the entry; base, the loss without a step; precision, of the
-    numbers that the loss is computed with. The perturbed entry is float64, so a loss counts as
-    rounded to float32 only if float32 can represent it. Attribute: known, the losses (m,) by step,
-    to be filled by the caller. Raises `Wanted` when it is called with steps that are not in
-    `known`.
+    Arguments: size, the value of the entry; largest, of the variable's entries; base, the loss
+    without a step; precision, of the numbers that the loss is computed with. The perturbed entry is
+    float64, so a loss counts as rounded to float32 only if float32 can represent it. Attribute:
+    known, the losses (m,) by step, to be filled by the caller. Raises `Wanted` when it is called
+    with steps that are not in `known`.
     """
 
-    def __init__(self, size: float, base: float, precision: float) -> None:
+    def __init__(self, size: float, largest: float, base: float, precision: float) -> None:
         self.known: dict[bytes, np.ndarray] = {}
         self.weights, self.base = [np.ones(1)], [np.array([base])]
-        self.coarse, self.unit, self.near = Line({"": np.ones(1)}).scales({"": np.array([size])})
+        self.coarse, self.unit, self.near = Line({"entry": np.ones(1)}).scales(
+            {"entry": np.array([size]), "largest": np.array([largest])})
         with np.errstate(over="ignore"):
             is_exact = float(np.float32(base)) == base
         self.noise = [np.array([NOISE * abs(base) * (precision if is_exact else EPS)])]
@@ -112,8 +113,9 @@ class OwnRuns(Runs):
         if not len(bump.entries):
             return Derivative(np.zeros(0), np.zeros(0), 0.0)
         base = float(self.losses([bump._replace(entries=bump.entries[:1])], [np.zeros(1)])[0][0])
-        entries = [Losses(entry, base, precision)
-                   for entry in np.where(np.isfinite(size), size, 1.0).tolist()]
+        size = np.where(np.isfinite(size), size, 1.0)
+        largest = float(np.abs(size).max())
+        entries = [Losses(entry, largest, base, precision) for entry in size.tolist()]
         along, real = self.by(complex_step, bump, entries), self.by(ridders, bump, entries)
         return Derivative(np.array([numeric.value[0] for numeric in along]),
                           np.array([numeric.value[0] for numeric in real]),

@@ -106,3 +106,39 @@ def test_a_hinge_near_its_margin(v):
     right = np.array([-1.0 * (v < 0)])
     assert check_gradients(hinge, [np.array([v])], [right]).ok
     assert check_gradients(hinge, [np.array([v])], [right - 1]).verdict == "wrong"
+
+
+# --- no complex step, and lengths that differ ---------------------------------------------------
+
+
+def repulsion(x):
+    """The energy of points on a line; float() leaves real differences alone."""
+    return float(np.sum(1 / np.abs(np.diff(x))))
+
+
+def repulsion_gradient(x, factor=1.0):
+    pull = -np.sign(np.diff(x)) / np.diff(x) ** 2
+    gradient = np.append(0, pull) - np.append(pull, 0)
+    gradient[0] *= factor
+    return gradient
+
+
+@pytest.mark.parametrize("factor, verdict", [(1, "ok"), (3, "wrong"), (-1, "wrong"), (0, "wrong")])
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e-10])
+def test_an_entry_that_is_zero_is_moved_by_the_size_of_its_neighbours(unit, factor, verdict):
+    points = unit * np.array([0.0, 1.2, 3.1])
+    report = check_gradients(repulsion, [points], lambda x: repulsion_gradient(x, factor))
+    assert report.verdict == verdict
+
+
+def bump(p, width=30.0):
+    """A bell far from the origin."""
+    return float(np.exp(-(((p - 5e5) / width) ** 2).sum() / 2))
+
+
+def test_a_function_that_varies_over_far_less_than_its_input_is_not_called_flat():
+    p = np.array([500020.0, 499990.0])
+    right = -(p - 5e5) / 900 * bump(p)
+    assert check_gradients(bump, [p], [right]).verdict != "wrong"
+    assert check_gradients(bump, [p], [2 * right]).verdict == "wrong"
+    assert check_gradients(bump, [p], [0 * p]).verdict == "wrong"

@@ -56,7 +56,7 @@ def check_file(
             inputs = make_inputs(module, path, name, rng)
     except TimeUp:
         return unfinished(target.rstrip(":"), watch)
-    inputs = _in_order(functions[0], inputs)
+    inputs = in_order(functions[0], inputs)
     how |= {"rng": rng, "title": target, "watch": watch}
     labels = getattr(module, f"{name}_labels", {})
     if len(functions) == 1:
@@ -75,7 +75,7 @@ def check_file(
         return check(*functions, inputs, **how)
 
 
-def _in_order(f: Any, inputs: Any) -> Any:
+def in_order(f: Any, inputs: Any) -> Any:
     """The inputs; those of a mapping in the order of f's parameters, if f takes them by name."""
     names = [p.name for p in parameters_of_call(f)] if isinstance(f, FunctionType) else []
     if len(names) < 2 or not isinstance(inputs, Mapping) or not inputs.keys() <= {*names}:

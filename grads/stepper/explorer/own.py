@@ -33,7 +33,7 @@ from grads.check.layers import (
 from grads.check.losses import LossRun
 from grads.check.nesting import flatten, like
 from grads.check.substitution import Subject, returned_names
-from grads.check.user_code import find, load_module, made_layer, make_inputs
+from grads.check.user_code import find, in_order, load_module, made_layer, make_inputs
 from grads.check.user_code import functions_of as functions_of_name
 from grads.derivations.examples import Example
 from grads.stepper.explorer.settings import SEED, Settings
@@ -69,8 +69,8 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
     error, and for a setting other than the seed.
     """
     module, path, name, seed = opened(target, settings)
-    inputs = inputs_of(module, path, name, seed)
     check, functions = functions_of_name(module, path, name)
+    inputs = inputs_of(module, path, name, seed, functions[0])
     written = Written(target, module, inputs, np.random.default_rng([seed, 1]))
     written.check_that_it_ends(getattr(functions[0], "forward", functions[0]))
     if check is check_pair:
@@ -215,7 +215,8 @@ def is_number(value: Any) -> bool:
 def trace_alone(target: str, settings: Settings) -> Trace:
     """Trace a user's function that has no gradients. Raises the errors of `own_derivation`."""
     module, path, name, seed = opened(target, settings)
-    function, inputs = find(module, path, name), inputs_of(module, path, name, seed)
+    function = find(module, path, name)
+    inputs = inputs_of(module, path, name, seed, function)
     return trace(function, *inputs, follow=[*functions_of(module), *classes_of(module)])
 
 
@@ -229,10 +230,11 @@ def opened(target: str, settings: Settings) -> tuple[ModuleType, Path, str, int]
         SEED if settings.seed is None else settings.seed)
 
 
-def inputs_of(module: ModuleType, path: Path, name: str, seed: int) -> list[Any]:
-    """The result of NAME_inputs as the arguments of a call. The items of a sequence are the
-    arguments; a mapping or an array is the only argument."""
-    inputs = make_inputs(module, path, name, np.random.default_rng(seed))
+def inputs_of(module: ModuleType, path: Path, name: str, seed: int, function: Any) -> list[Any]:
+    """The result of NAME_inputs as the arguments of the function. The items of a sequence are the
+    arguments, and those of a mapping that has the names of the function's parameters; another
+    mapping, or an array, is the only argument."""
+    inputs = in_order(function, make_inputs(module, path, name, np.random.default_rng(seed)))
     return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
 
 

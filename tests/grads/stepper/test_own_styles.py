@@ -320,7 +320,7 @@ def test_odd_code_is_walked_and_explored(name, status, tmp_path):
 
 
 @pytest.mark.parametrize(("inputs", "hint"), [
-    ('{"x": rng.normal(size=3), "W": rng.normal(size=(2, 3))}',
+    ('{"x": rng.normal(size=3), "V": rng.normal(size=(2, 3))}',
      "; a mapping is one argument: return a list of all arguments"), ("[rng.normal(size=3)]", "")])
 def test_inputs_that_do_not_fit_are_refused(inputs, hint, tmp_path):
     file = tmp_path / "mine.py"
@@ -396,3 +396,16 @@ def test_a_loss_in_the_return_after_its_wrong_gradient_has_a_verdict(tmp_path, c
                     "def h(w):\n    error = w - 1\n    return np.sum(error**2), error\n", "utf-8")
     assert status_of("walk", f"{file}:h") == 1
     assert capsys.readouterr().out.splitlines()[-1].startswith("WRONG first at short.py:7")
+
+
+@pytest.mark.parametrize(("slope", "status"), [("1 - y * y", 0), ("1 - y", 1)])
+def test_a_mapping_of_inputs_by_the_names_of_the_parameters_is_walked(slope, status, tmp_path):
+    file = tmp_path / "named.py"
+    file.write_text("import numpy as np\n\ndef m_inputs(rng):\n"
+                    "    return {'x': rng.normal(size=(4, 3)), 'W': rng.normal(size=(3, 2))}\n\n"
+                    "def m_forward(W, x):\n    y = np.tanh(x @ W)\n    return y, (W, x, y)\n\n"
+                    "def m_backward(dy, cache):\n    W, x, y = cache\n"
+                    f"    da = dy * ({slope})\n    return {{'W': x.T @ da, 'x': da @ W.T}}\n",
+                    "utf-8")
+    assert status_of("walk", f"{file}:m") == status == status_of("check", f"{file}:m")
+    assert status_of("explore", f"{file}:m", "-o", str(tmp_path / "page.html")) == 0

@@ -47,6 +47,7 @@ SECONDS = 1.5  # of CPU
 OFTEN = 20  # candidates, or changed values, between two looks at the clock, which is slow
 UNSURE = 1e-4  # largest relative error of a gradient that is right now, and
 SURE = 1e-7  # of the other gradients
+ROUNDING = 1e-6  # times SURE and the wrong gradient: what may be left of terms that cancel
 ALIKE = 1e-6  # relative difference of a factor that fits from one that has a name
 LARGEST = 100_000  # in place of an integer
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
@@ -91,8 +92,9 @@ class Edits:
         self.forwards = sources_of(called(lambda: self.case.forward(self.inputs())))
         pair = evidence.pair
         largest = np.abs(pair.numeric[pair.known]).max(initial=0.0)
+        least = max(ROUNDING * largest, 1e-300)
         self.limits: dict[str, tuple[Array, Any]] = {
-            name: (numeric, SURE * np.abs(numeric[np.isfinite(numeric)]).max(initial=1e-300))
+            name: (numeric, SURE * np.abs(numeric[np.isfinite(numeric)]).max(initial=least))
             for name, numeric in evidence.others.items()}
         self.limits[evidence.name] = pair.numeric, np.minimum(
             2 * pair.allowed, UNSURE * largest or np.inf)

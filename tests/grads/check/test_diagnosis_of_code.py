@@ -531,3 +531,28 @@ def test_a_change_by_which_a_loop_never_ends_is_given_up(tmp_path):
     before = time.process_time()
     assert not check_file(f"{tmp_path / 'mine.py'}:f", np.random.default_rng(0)).ok
     assert time.process_time() - before < 10
+
+
+CANCELLED = """
+def f_forward(x, b):
+    a = x + b
+    c = a - a.mean(axis=0)
+    return c ** 3, c
+
+def f_backward(d, c):
+    da = 2 * c ** 2 * d
+    da = da - da.mean(axis=0)
+    return da, da.sum(axis=0)
+
+def f_inputs(rng):
+    return rng.normal(size=(6, 2)), rng.normal(size=2)
+"""
+
+
+def test_a_gradient_that_is_zero_up_to_rounding_is_not_called_wrong_in_the_cause(tmp_path):
+    """The mean removes b: its gradient is what rounding leaves of terms that cancel."""
+    (tmp_path / "mine.py").write_text(CANCELLED)
+    report = check_file(f"{tmp_path / 'mine.py'}:f", np.random.default_rng(0))
+    assert [row.name for row in report.wrong] == ["x"]
+    said = [hint for hint in report.wrong[0].hints if "`3` in place of" in hint]
+    assert said and "leaves" not in said[0]

@@ -69,8 +69,9 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
     error, and for a setting other than the seed.
     """
     module, path, name, seed = opened(target, settings)
+    inputs = make_inputs(module, path, name, np.random.default_rng(seed))
     check, functions = functions_of_name(module, path, name)
-    inputs = inputs_of(module, path, name, seed, functions[0])
+    inputs = arguments_of(functions[0], inputs)
     written = Written(target, module, inputs, np.random.default_rng([seed, 1]))
     written.check_that_it_ends(getattr(functions[0], "forward", functions[0]))
     if check is check_pair:
@@ -216,7 +217,7 @@ def trace_alone(target: str, settings: Settings) -> Trace:
     """Trace a user's function that has no gradients. Raises the errors of `own_derivation`."""
     module, path, name, seed = opened(target, settings)
     function = find(module, path, name)
-    inputs = inputs_of(module, path, name, seed, function)
+    inputs = arguments_of(function, make_inputs(module, path, name, np.random.default_rng(seed)))
     return trace(function, *inputs, follow=[*functions_of(module), *classes_of(module)])
 
 
@@ -230,11 +231,11 @@ def opened(target: str, settings: Settings) -> tuple[ModuleType, Path, str, int]
         SEED if settings.seed is None else settings.seed)
 
 
-def inputs_of(module: ModuleType, path: Path, name: str, seed: int, function: Any) -> list[Any]:
-    """The result of NAME_inputs as the arguments of the function. The items of a sequence are the
-    arguments, and those of a mapping that has the names of the function's parameters; another
-    mapping, or an array, is the only argument."""
-    inputs = in_order(function, make_inputs(module, path, name, np.random.default_rng(seed)))
+def arguments_of(function: Any, inputs: Any) -> list[Any]:
+    """The inputs that NAME_inputs returns as the arguments of the function. The items of a sequence
+    are the arguments, and those of a mapping that has the names of the function's parameters;
+    another mapping, or an array, is the only argument."""
+    inputs = in_order(function, inputs)
     return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
 
 

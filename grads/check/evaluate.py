@@ -40,7 +40,8 @@ class Line(NamedTuple):
             exponent = min(np.ceil(np.log2(unit)), np.finfo(float).maxexp - 1)
             unit = float(2.0**exponent)  # adding a power of 2 to x rounds little or nothing
             near = [np.abs(x / d)[(d != 0) & (x != 0)].min(initial=np.inf) for x, d in moving]
-            if any(((d != 0) & (x == 0)).any() for x, d in moving):  # as its neighbours
+            if any(((d != 0) & (x == 0)).any() for x, d in moving):
+                # a zero has no size of its own: it moves by that of the other entries
                 longest = max(np.abs(d).max(initial=0.0) for _, d in moving)
                 near += [np.abs(x).max() / longest for x in inputs.values()
                          if x.dtype.kind == "f" and x.any()]

@@ -66,7 +66,7 @@ class Stopwatch:
         self._synchronise, self._entered, self._since = synchronise, list[str](), 0.0
 
     @contextmanager
-    def part(self, name: str) -> Iterator[None]:
+    def timed(self, name: str) -> Iterator[None]:
         """Context whose time belongs to the part `name`."""
         self._account()
         self._entered.append(name)
@@ -80,7 +80,7 @@ class Stopwatch:
         """The function, whose calls belong to the part `name`."""
         @wraps(function)
         def watched(*arguments: Any, **named: Any) -> Any:
-            with self.part(name):
+            with self.timed(name):
                 return function(*arguments, **named)
         return watched
 

@@ -74,15 +74,15 @@ def our_step(
     dtype, watch = next(iter(parameters.values())).dtype, watch or Stopwatch()
 
     def step() -> float:
-        with watch.part(REST):
+        with watch.timed(REST):
             noise = model.noise(batch, rng, dtype)
             loss, cache = model.loss(parameters, batch, noise)
             seen("saved", cache)
             gradients = model.backward(cache)
             seen("gradients", gradients)
-            with watch.part("clip"):
+            with watch.timed("clip"):
                 scale, _ = gradient_scale(gradients, len(batch.indices), train.max_norm)
-            with watch.part("update"):
+            with watch.timed("update"):
                 optimizer.update(parameters, gradients, scale)
             return float(backend.to_host(loss))
 

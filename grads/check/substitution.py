@@ -204,7 +204,7 @@ def _of_same_shapes(gradient: Any, known: Arrays, by_name: Arrays) -> dict[str, 
         stem, _, last = name.rpartition(".")
         lists.setdefault(stem if last.isdigit() else name, []).append(name)
     if isinstance(gradient, (list, tuple)):
-        shapes = [None if is_branch(part) else np.shape(part) for part in gradient]
+        shapes = [None if is_branch(element) else np.shape(element) for element in gradient]
         for names in lists.values():
             if [np.shape(free[name]) for name in names] == shapes and names[0] not in lists:
                 return dict(zip(names, gradient, strict=True))
@@ -235,7 +235,7 @@ def _names_returned_by(call: Callable[..., Any]) -> list[str]:
     gradients = {name for name in local if name.startswith("d") and len(name) > 1}
     return [element.attr if isinstance(element, ast.Attribute) else element.id
             if isinstance(element, ast.Name) else GRADIENT if element and gradients & {
-                part.id for part in ast.walk(element) if isinstance(part, ast.Name)} else ""
+                node.id for node in ast.walk(element) if isinstance(node, ast.Name)} else ""
             for element in parts]
 
 

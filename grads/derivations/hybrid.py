@@ -190,14 +190,14 @@ def hybrid_backward(
             d_first, d_word = spell_grad(parameters, spellings[t], trace.spelled[t])
             dh_check = alpha * d_first                           # (5.5)
             seeds[t], d_path = seed_grad(parameters, dh_check, states.context[t], h)  # (5.6)
-            target = plus(target, {name: alpha * d for name, d in d_word.items()})  # (5.5)
-            target = plus(target, d_path)
+            target = add_by_name(target, {name: alpha * d for name, d in d_word.items()})  # (5.5)
+            target = add_by_name(target, d_path)
     d_words, _, _ = attentional_nmt_backward(                    # (5.4), (5.3), (5.2), (5.1)
         of_words(parameters, trace.W), x, y, words, seeds)
     dW = d_words["encoder.W_e"]                                  # of a word, from all its places
     for r in range(len(rare), 0, -1):
         dq = dW[[V + r - 1]].T                                   # its row of W is q^T
-        source = plus(source, represent_grad(
+        source = add_by_name(source, represent_grad(
             parameters, rare[r - 1], dq, trace.g[r], trace.k[r]))
     by_name = {**d_words, "encoder.W_e": dW[:V], **source, **target}
     gradients = {name: by_name[name] for name in parameters}
@@ -220,6 +220,6 @@ def zeros(parameters: Mapping[str, Array], side: str) -> dict[str, Array]:
             if name.startswith(f"{side}.")}
 
 
-def plus(total: Mapping[str, Array], term: Mapping[str, Array]) -> dict[str, Array]:
+def add_by_name(total: Mapping[str, Array], term: Mapping[str, Array]) -> dict[str, Array]:
     """The sum of gradients by name, of those in `total`."""
     return {name: d + term[name] if name in term else d for name, d in total.items()}

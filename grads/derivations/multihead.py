@@ -151,12 +151,12 @@ def multihead_grad(
 
 def heads_of(parameters: Mapping[str, Array], prefix: str, n: int) -> dict[int, Head]:
     """The heads among a kernel's parameters: W_i^Q (d, d_k) are rows of W_q (d, d), transposed."""
-    def part(name: str, i: int) -> Array:
+    def block(name: str, i: int) -> Array:
         rows: Array = np.split(parameters[f"{prefix}.{name}"], n)[i]
         return rows
 
-    return {i + 1: Head(*(part(f"W_{letter}", i).T for letter in "qkv"),
-                        *(part(f"b_{letter}", i)[None] for letter in "qv")) for i in range(n)}
+    return {i + 1: Head(*(block(f"W_{letter}", i).T for letter in "qkv"),
+                        *(block(f"b_{letter}", i)[None] for letter in "qv")) for i in range(n)}
 
 
 def parameters_of(prefix: str, d_heads: Heads, dW_O: Array, db_O: Array) -> dict[str, Array]:

@@ -21,9 +21,9 @@ from grads.derivations.nmt import END
 from grads.derivations.rnn import embed, embed_grad, predictions, predictions_grad
 from grads.derivations.rnnsearch import (
     Alignment,
+    add_gradients,
     context,
     context_grad,
-    plus,
     query_of,
     query_of_grad,
     zero_part,
@@ -173,7 +173,7 @@ def read_contexts_grad(
         ds_prev, dv_read, dh_read, dW_i, db_i, d_score = reading_step_grad(
             model, ds[i], dc_deep[i], v[i], s[i - 1], c[i], alpha[i], h_bar, W[1], b[1], alignment)
         dW, db = add(dW, {1: dW_i}), add(db, {1: db_i})
-        d_alignment = plus(d_alignment, d_score)
+        d_alignment = add_gradients(d_alignment, d_score)
         ds[i - 1] = ds_deep[i - 1] + ds_prev
         dv = dv_deep[i] + dv_read                                # E y_{i-1} is read by both
         dh_bar = dh_bar + dh_read
@@ -218,7 +218,7 @@ def decode_reading_grad(
         k = deep_time(model, i)                                  # erratum 18
         ds[k], dv[i], dc[i], d_out = deep_output_grad(
             [*y, END][i - 1], kept.p[i], s[k], v[i], c[i], output, model.layer)
-        d_output = plus(d_output, d_out)
+        d_output = add_gradients(d_output, d_out)
     gradients, dh_bar, ds_0 = read_contexts_grad(
         model, parameters, y, h_bar, kept.read, dv, ds, dc)
     return ({**gradients, **named_parts(parameters, d_output)}, dh_bar, {1: ds_0},
@@ -284,7 +284,7 @@ def decode_fused_grad(
         ds[j], dv[i], dc[i], ds_lm[i], d_out, d_step = fused_output_grad(
             [*y, END][i - 1], s[j], v[i], c[i], r[i][L], output, gate, Fused(kept.p[i], g[i]),
             model.layer)
-        d_output, d_gate = plus(d_output, d_out), plus(d_gate, d_step)
+        d_output, d_gate = add_gradients(d_output, d_out), add_gradients(d_gate, d_step)
     language, _, _ = encode_grad(
         parameters, [END, *y], r, k, columns(ds_lm),
         *zero_states(stack_of(parameters, "lm").W, model.language), side="lm", unit=model.language)

@@ -154,13 +154,13 @@ def encode_grad(
         dright[j] = dright[j] + dh_right[:, [j - 1]]             # from above, and from j + 1
         dx, dright[j - 1], d_unit = gru_grad(
             dright[j], embed(x[j - 1], W_e), trace.right[j - 1], right_unit)
-        dright_unit = plus(dright_unit, d_unit)
+        dright_unit = add_gradients(dright_unit, d_unit)
         dW_e = embed_grad(x[j - 1], dx, dW_e)
     for k in range(1, S + 1):
         dleft[k] = dleft[k] + dh_left[:, [k - 1]]                # from above, and from k - 1
         dx, dleft[k + 1], d_unit = gru_grad(
             dleft[k], embed(x[k - 1], W_e), trace.left[k + 1], left_unit)
-        dleft_unit = plus(dleft_unit, d_unit)
+        dleft_unit = add_gradients(dleft_unit, d_unit)
         dW_e = embed_grad(x[k - 1], dx, dW_e)
     return dW_e, dright_unit, dleft_unit
 
@@ -218,18 +218,18 @@ def backward(
         k = i - 1 if trace.deep_state == "before" else i         # erratum 18
         ds_deep, dv_deep, dc_deep, d_out = deep_output_grad(     # (Bahdanau A.2.2 output)
             [*y, END][i - 1], trace.p[i], s[k], v, c[i], output)
-        d_output = plus(d_output, d_out)
+        d_output = add_gradients(d_output, d_out)
         ds[k] = ds[k] + ds_deep                                  # what the prediction read
         dv_unit, ds_unit, dc_unit, d_step = gru_context_grad(    # (Bahdanau A.2.2 state)
             ds[i], v, s[i - 1], c[i], unit)
-        d_unit = plus(d_unit, d_step)
+        d_unit = add_gradients(d_unit, d_step)
         dc[i] = dc_deep + dc_unit                                # c_i is read twice
         q = query_of(s[i - 1], v, trace.query)
         dq, dh_align, d_score = context_grad(                    # (Bahdanau 5), (Bahdanau 6)
             dc[i], trace.alpha[i], q, h, alignment)
         ds_align, dv_align = query_of_grad(dq, s[i - 1], v, trace.query)
         dv = dv_deep + dv_unit + dv_align                        # E y_{i-1} is read twice or thrice
-        d_alignment = plus(d_alignment, d_score)
+        d_alignment = add_gradients(d_alignment, d_score)
         ds[i - 1] = ds[i - 1] + ds_unit + ds_align               # s_{i-1} is the state, and attends
         dh = dh + dh_align
         dW_e = embed_grad([END, *y][i - 1], dv, dW_e)
@@ -275,7 +275,7 @@ def zero_part(weights: Any) -> Any:
     return type(weights)(*(np.zeros_like(weight) for weight in weights))
 
 
-def plus(total: Any, term: Any) -> Any:
+def add_gradients(total: Any, term: Any) -> Any:
     """The sum of two parts' gradients, weight by weight."""
     return type(total)(*(a + b for a, b in zip(total, term, strict=True)))
 

@@ -81,10 +81,10 @@ gauge = Gauge(np)
 gauge.start()
 gauge.reset()
 watch, size = PeakWatch(gauge), 64 << 20
-with watch.part("rest"):
-    with watch.part("large"):
+with watch.timed("rest"):
+    with watch.timed("large"):
         np.ones(size, np.uint8)
-    with watch.part("small"):
+    with watch.timed("small"):
         np.ones(size // 8, np.uint8)
 print(gauge.peak() / size, watch.where)
 gauge.reset()

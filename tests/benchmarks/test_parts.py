@@ -62,7 +62,7 @@ def test_a_part_does_not_count_the_parts_within(clock):
         clock.now += 4.0
         return "result"
 
-    with watch.part(REST):
+    with watch.timed(REST):
         clock.now += 8.0
         assert watch.wrap("outer", outer)() == "result"
     clock.now += 16.0  # outside of all parts
@@ -74,15 +74,15 @@ def test_the_device_is_waited_for_before_the_clock_is_read(clock):
         clock.now += pending.pop() if pending else 0.0
 
     watch, pending = Stopwatch(wait), []
-    with watch.part(REST), watch.part("launch"):
+    with watch.timed(REST), watch.timed("launch"):
         pending.append(3.0)  # the call returns while the device still works
     assert watch.seconds == {"launch": 3.0, REST: 0.0}
 
 
 def test_an_error_inside_leaves_the_part(clock):
     watch = Stopwatch()
-    with watch.part(REST):
-        with pytest.raises(ZeroDivisionError), watch.part("broken"):
+    with watch.timed(REST):
+        with pytest.raises(ZeroDivisionError), watch.timed("broken"):
             clock.now += 1.0
             raise ZeroDivisionError
         clock.now += 2.0
@@ -102,7 +102,7 @@ def pass_through(config):
 def test_every_part_of_a_model_is_seen_and_its_numbers_stay(name):
     expected_loss, expected = pass_through(MODELS[name])
     watch = Stopwatch()
-    with watching(watch), watch.part(REST):
+    with watching(watch), watch.timed(REST):
         loss, gradients = pass_through(MODELS[name])
     assert {name_of_part for name_of_part, seconds in watch.seconds.items()
             if seconds > 0} == EXPECTED[name]

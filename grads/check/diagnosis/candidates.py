@@ -140,12 +140,12 @@ class Candidates:
             root, shape = self.hooked.sites[outer[0]].root, np.shape(self.seen[outer[0]].value)
             for (number, *_), inner in ((site, np.shape(self.seen[site[0]].value)) for site in sites
                                         if self.hooked.sites[site[0]].root == root):
-                text, more = self.hooked.sites[number].text, len(inner) - len(shape)
-                if not more and shape != inner and grows(shape, inner):
+                text, extra = self.hooked.sites[number].text, len(inner) - len(shape)
+                if not extra and shape != inner and grows(shape, inner):
                     axes = tuple(k for k, n in enumerate(shape) if n != inner[k])
                     yield outer, f"({text}).sum(axis={axes}, keepdims=True)"
-                elif more > 0 and inner[more:] == shape:
-                    yield outer, f"({text}).sum(axis={tuple(range(more))})"
+                elif extra > 0 and inner[extra:] == shape:
+                    yield outer, f"({text}).sum(axis={tuple(range(extra))})"
 
     def _other_numbers(
         self, sites: Sequence[Numbers]

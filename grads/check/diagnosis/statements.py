@@ -61,13 +61,13 @@ def _changes(
     arguments = [inner.arg for inner in ast.walk(source.tree.args) if isinstance(inner, ast.arg)]
     words = {inner.value for other in others for inner in ast.walk(other.tree)
              if isinstance(inner, ast.Constant) and isinstance(inner.value, str)}
-    found: Iterator[Any] = chain(
+    candidates: Iterator[Any] = chain(
         CHANGES, (partial(other_function, name) for name in sorted(calls)),
         (partial(as_there, there) for other in others for there in ast.walk(other.tree)
          if isinstance(there, (ast.Assign, ast.AugAssign))),
         (partial(form, name) for form in (paired, added_to) for name in idle),
         (partial(other_text, word) for word in sorted(words | MODES)))
-    for change in found:
+    for change in candidates:
         if (new := change(node)) is not None:
             if isinstance(new, ast.AugAssign) and ast.unparse(new.target) in arguments:
                 new = ast.Assign([new.target], ast.BinOp(  # arguments stay as they are
@@ -88,8 +88,8 @@ def _throughout(_: Source, __: Sequence[Source], ___: ast.AST, statement: Any) -
             yield new
     names = sorted({node.id for node in ast.walk(statement) if isinstance(node, ast.Name)
                     and isinstance(node.ctx, ast.Load)} - {"np"})
-    for one, another in combinations(names[:MOST_NAMES], 2):
-        yield _Exchanged({one: another, another: one}).visit(copy.deepcopy(statement))
+    for first, second in combinations(names[:MOST_NAMES], 2):
+        yield _Exchanged({first: second, second: first}).visit(copy.deepcopy(statement))
 
 
 def _unpacked(_: Source, __: Sequence[Source], ___: ast.AST, statement: Any) -> Iterator[ast.AST]:

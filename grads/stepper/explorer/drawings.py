@@ -167,21 +167,21 @@ def block(placed: str, sublayers: tuple[str, ...]) -> Drawing:
     room, start = (WIDTH - 16) // len(sublayers), 6
     for k, name in enumerate(sublayers, start=1):
         left = 8 + room * (k - 1)
-        tap, plus = left + 27, left + room - (46 if placed == "post" else 22)
-        branch = (f"M{start} 156 H{plus - 11}", f"M{tap} 156 V{129 if placed == 'pre' else 63}")
-        nodes += [Node(tap, 52, SUBLAYERS[name], 50), Node(plus, 156, "+")]
+        tap, sum_x = left + 27, left + room - (46 if placed == "post" else 22)
+        branch = (f"M{start} 156 H{sum_x - 11}", f"M{tap} 156 V{129 if placed == 'pre' else 63}")
+        nodes += [Node(tap, 52, SUBLAYERS[name], 50), Node(sum_x, 156, "+")]
         stream = flows.pop()
         flows.append(stream._replace(lines=(*stream.lines, *branch)))
-        flows.append(Flow(f"z.{k}", (f"M{tap + 26} 52 H{plus} V145",), (plus - 34, 20)))
+        flows.append(Flow(f"z.{k}", (f"M{tap + 26} 52 H{sum_x} V145",), (sum_x - 34, 20)))
         if placed == "pre":
             nodes.append(Node(tap, 118, "N", 28))
             flows += [Flow(f"n.{k}", (f"M{tap} 107 V63",), (tap + 7, 82)),
-                      Flow(f"u[{k}]", (), (plus - 6, 182))]
+                      Flow(f"u[{k}]", (), (sum_x - 6, 182))]
         else:
-            nodes.append(Node(plus + 32, 156, "N", 20))
-            flows += [Flow(f"r.{k}", (f"M{plus + 11} 156 H{plus + 21}",), (plus - 16, 182)),
-                      Flow(f"u[{k}]", (), (plus + 20, 182))]
-        start = plus + (43 if placed == "post" else 11)
+            nodes.append(Node(sum_x + 32, 156, "N", 20))
+            flows += [Flow(f"r.{k}", (f"M{sum_x + 11} 156 H{sum_x + 21}",), (sum_x - 16, 182)),
+                      Flow(f"u[{k}]", (), (sum_x + 20, 182))]
+        start = sum_x + (43 if placed == "post" else 11)
     flows[-1] = flows[-1]._replace(lines=(f"M{start} 156 H{WIDTH - 4}",))
     return Drawing("A Transformer's layer: the residual stream runs through; each sublayer reads "
                    "it and adds to it.", 204, tuple(nodes), tuple(flows))

@@ -91,8 +91,8 @@ class RunExample:
     @property
     def said(self) -> list[str]:
         """The notes, with what is known of the gradients that a user's own functions return."""
-        own = self.own_verification
-        return [*self.notes, *(own.notes() if own is not None else [])]
+        verification = self.own_verification
+        return [*self.notes, *(verification.notes() if verification is not None else [])]
 
     def rerun(self, edits: Any) -> Trace:
         """The backward pass with edits, traced. Readings are recorded in the edited functions

@@ -128,7 +128,7 @@ def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
         return None
     if "second_encoder.W_e" in run.example.words and TIME[time[0]] == "encoder":
         return None
-    place = part(step, trace)
+    place = part_of_step(step, trace)
     layer = next((value for name, value in step.loops if name == LAYER and place == "unit"), None)
     if place == "unit" and layer is None and depth(run) == 1:
         layer = 1
@@ -138,7 +138,7 @@ def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
     return {"side": side, "t": time[1], "layer": layer, "part": place}
 
 
-def part(step: Step, trace: Trace) -> str | None:
+def part_of_step(step: Step, trace: Trace) -> str | None:
     """The part of a column that a step works in.
 
     It is given by the outermost function around the step that belongs to a part, by the function

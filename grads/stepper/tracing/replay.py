@@ -237,7 +237,7 @@ class Replay:
             for number, path in places.readings:
                 self.readings[number].append((path, values))
             for held in places.arrays:
-                self.arrays[id(held.array)] = plus(held.array, values)
+                self.arrays[id(held.array)] = perturbed(held.array, values)
 
     def run(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
         """Run the perturbed function and return its result, or only the loss if the function
@@ -303,7 +303,7 @@ class Replay:
 
     def other(self, old: Any, added: Any) -> Any:
         """The value plus its perturbation."""
-        return plus(old, added)
+        return perturbed(old, added)
 
     def same_path(self, number: int, count: int) -> None:
         """Check that the run follows the path of the trace. Raises `UserError` if it does not."""
@@ -330,7 +330,7 @@ def perturbations(bumps: Sequence[Bumps], steps: np.ndarray
         yield bump, values.reshape(*bump.shape, len(steps))
 
 
-def plus(old: Any, added: Any) -> Any:
+def perturbed(old: Any, added: Any) -> Any:
     """A variable plus its perturbation. A scalar that stands for an array is broadcast."""
     if is_array(old) and old.shape != added.shape and getattr(old, "size", 0) == added.size:
         added = added.reshape(old.shape)

@@ -30,10 +30,10 @@ def refused(path, text: str | bytes) -> str:
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     gc.disable()
     try:
-        begun = time.process_time()
+        started = time.process_time()
         with pytest.raises(UserError) as caught:
             load_recipe(AnyRecipe, path)
-        seconds = time.process_time() - begun
+        seconds = time.process_time() - started
     finally:
         gc.enable()
     assert seconds < 1

@@ -54,25 +54,25 @@ def connect() -> Iterator[Connect]:
 
 def answered(server: Server, connect: Connect) -> None:
     """Assert that a normal client is answered soon, if it asks again while others are answered."""
-    begun, status = time.monotonic(), 503
+    started, status = time.monotonic(), 503
     while status == 503:
         status, answer = read(connect(server, post(GOOD)))
-        assert time.monotonic() - begun < SOON
+        assert time.monotonic() - started < SOON
     assert (status, answer["source"]) == (200, ["one", "two"])
 
 
 def ended(connection: socket.socket, sending: bytes = b"") -> float:
     """The seconds until the server ends a connection on which a byte is sent now and then."""
-    begun = time.monotonic()
+    started = time.monotonic()
     connection.settimeout(0.05)
     with suppress(BrokenPipeError, ConnectionResetError):  # which are ends, too
-        while time.monotonic() - begun < 20:
+        while time.monotonic() - started < 20:
             if sending:
                 connection.sendall(sending)
             with suppress(TimeoutError):
                 if not connection.recv(65536):
                     break
-    return time.monotonic() - begun
+    return time.monotonic() - started
 
 
 SLOW = {"idle": b"", "head": b"POST /translate HTTP/1.0\r\nHost: loc", "body": post(b"{", 9),
@@ -102,16 +102,16 @@ def test_the_oldest_ends(serving: Any, connect: Connect, monkeypatch: Any) -> No
 @contextmanager
 def translating(server: Server, connect: Connect, monkeypatch: Any) -> Iterator[None]:
     """Context in which the server translates; the answer comes afterwards."""
-    gate, begun, translated = threading.Event(), threading.Event(), server.service._translated
+    gate, started, translated = threading.Event(), threading.Event(), server.service._translated
 
     def slowly(*arguments: Any) -> Any:
-        begun.set()
+        started.set()
         assert gate.wait(30)
         return translated(*arguments)
 
     monkeypatch.setattr(server.service, "_translated", slowly)
     first = connect(server, post(GOOD))
-    assert begun.wait(30)
+    assert started.wait(30)
     yield
     gate.set()
     assert read(first)[0] == 200
@@ -136,10 +136,10 @@ def test_slow_clients_end(serving: Any, connect: Connect, monkeypatch: Any) -> N
     server = serving()
     assert ended(connect(server)) < SOON
     assert ended(connect(server, b"GET / HTTP/1.0\r\n"), b"a") < SOON
-    begun = time.monotonic()
+    started = time.monotonic()
     status, answer = read(connect(server, SLOW["body"]))
     assert (status, answer) == (408, {"error": "the body: expected it within 1 seconds"})
-    assert 0.9 < time.monotonic() - begun < 1 + SOON
+    assert 0.9 < time.monotonic() - started < 1 + SOON
 
 
 @pytest.mark.parametrize("status, sent", [

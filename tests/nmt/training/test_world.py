@@ -118,7 +118,7 @@ class Thread:
             every[place] = piece
 
 
-def each(size, work):
+def on_each_rank(size, work):
     """What `work(rank, Ranks)` returns in a thread for each rank."""
     world, results, errors = Threads(size), [None] * size, []
 
@@ -169,7 +169,7 @@ def test_dense_rows_and_nothing_are_added(moved) -> None:
             there(np.array(0.25)))
         return world.sum(sums, parameters)
 
-    for sums in each(3, work):
+    for sums in on_each_rank(3, work):
         assert list(sums.gradients) == ["W", "b", "mixed", "table"]
         table = sums.gradients["table"]
         assert isinstance(table, RowGradient) and back(table.ids).tolist() == [1, 4, 5]

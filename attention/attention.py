@@ -29,7 +29,6 @@ import numpy as np
 from attention.local import LocalMemory, in_window
 from attention.location import LocationMemory
 from attention.memory import (
-    Memory,
     ScoreGradients,
     SourceMemory,
     by_words,
@@ -56,7 +55,7 @@ from lstm.parameters import Parameters
 def memory_forward(
     states: Array, lengths: np.ndarray, variant: Variant, parameters: Mapping[str, Array],
     prefix: str,
-) -> Memory:
+) -> GlobalMemory | LocalMemory | LocationMemory:
     """The memory of the encoder's `states` (S, B, He): a sentence-major copy, and the keys.
 
     Arguments: lengths (B,) on the host, the number of words of each sentence; prefix of the names

@@ -59,9 +59,9 @@ class Memory(Protocol):
 
     def gradients(
         self, dc: Array, h: Array, caches: Sequence[Any], steps: Sequence[Any], sums: Any
-    ) -> tuple[Any, Parameters]:
-        """The gradients of the encoder's states (S, B, He), for several encoders a tuple, and of
-        the scores' weights by full name. Called once, after all steps.
+    ) -> tuple[Array, Parameters]:
+        """The gradients of the encoder's states (S, B, He), and of the scores' weights by full
+        name. Called once, after all steps.
 
         Arguments: dc (B, T, He) and h (B, T, H), of all target states; caches and steps, from
         `attend` and `attend_backward`, of the calls that cover these T states in order.
@@ -95,12 +95,13 @@ class SourceMemory:
     @property
     def sentences(self) -> int:
         """B."""
-        return self.hbar.shape[0]
+        return len(self.hbar)
 
     @property
     def width(self) -> int:
         """He."""
-        return self.hbar.shape[2]
+        He: int = self.hbar.shape[2]
+        return He
 
     def accumulators(self) -> Sums | None:
         """For a score with a hidden layer: zeros for the gradients of keys and v_a."""

@@ -62,15 +62,15 @@ class Memories(NamedTuple):
     def gradients(
         self, dc: Array, h: Array, caches: Sequence[tuple[Any, ...]],
         steps: Sequence[tuple[Any, ...]], sums: tuple[Any, ...],
-    ) -> tuple[tuple[Array, ...], Parameters]:
-        """As `Memory.gradients`."""
+    ) -> tuple[Array, Parameters]:
+        """As `Memory.gradients`. The states of all sources stand one after the other."""
         dstates, gradients = [], Parameters()
         for k, (memory, dc_k) in enumerate(zip(self.sources, self._contexts(dc), strict=True)):
             d, weights = memory.gradients(dc_k, h, [cache[k] for cache in caches],
                                           [step[k] for step in steps], sums[k])
             dstates.append(d)
             gradients |= weights
-        return tuple(dstates), gradients
+        return array_module(dc).concatenate(dstates), gradients
 
     def _contexts(self, dc: Array) -> list[Array]:
         """The gradient of each context."""

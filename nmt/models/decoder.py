@@ -53,17 +53,24 @@ def attention_weights(
     return {**weights, f"{prefix}.W_c": Weight(axes, scheme.matrix())}
 
 
+class AttentionCache(NamedTuple):
+    """The data of attention, for all steps."""
+
+    memory: Memory
+    W_c: Array  # (H, He + H)
+    h: Array  # (B, T, H), the top states
+    attended: Any  # the cache of the memory
+    joined: Array  # (B, T, He + H), after dropout
+    h_tilde: Array  # (B, T, H)
+
+
 class DecoderCache(NamedTuple):
     prefix: str
     parameters: Mapping[str, Array]
-    memory: Memory | None
     embedding: EmbeddingCache
     stack: StackCache
-    h: Array  # (B, T, H), the top states
-    attention: Any  # of all steps
-    joined: Array | None  # (B, T, He + H), after dropout
-    h_tilde: Array | None  # (B, T, H)
     mask: Array | None  # of the joined vector, (T, B, He + H)
+    attention: AttentionCache | None
 
 
 def decoder_forward(
@@ -88,33 +95,35 @@ def decoder_forward(
     mask = noise.get(f"{prefix}.joined")
     if memory is None:
         out = top if mask is None else top * mask
-        return Decoded(out), DecoderCache(prefix, parameters, None, embedding_cache, stack_cache,
-                                          top, None, None, None, mask)
+        return Decoded(out), DecoderCache(prefix, parameters, embedding_cache, stack_cache, mask,
+                                          None)
     T, B, H = top.shape
     h = xp.ascontiguousarray(top.transpose(1, 0, 2))                       # (B, T, H)
-    c, attention = memory.attend(h)                                        # (4.7)
+    c, attended = memory.attend(h)                                         # (4.7)
     joined = xp.concatenate([c, h], axis=2)                                # (B, T, He + H)
     if mask is not None:
         joined *= mask.transpose(1, 0, 2)
-    h_tilde = attentional_forward(joined.reshape(B * T, -1), parameters[f"{memory.prefix}.W_c"])
-    h_tilde = h_tilde.reshape(B, T, H)                                     # (4.5)
-    align = memory.alignment(attention) if "alignment" in reads else None
+    W_c = parameters[f"{memory.prefix}.W_c"]
+    h_tilde = attentional_forward(joined.reshape(B * T, -1), W_c).reshape(B, T, H)  # (4.5)
+    align = memory.alignment(attended) if "alignment" in reads else None
     return Decoded(h_tilde.transpose(1, 0, 2), joined.transpose(1, 0, 2), align), DecoderCache(
-        prefix, parameters, memory, embedding_cache, stack_cache, h, attention, joined, h_tilde,
-        mask)
+        prefix, parameters, embedding_cache, stack_cache, mask,
+        AttentionCache(memory, W_c, h, attended, joined, h_tilde))
 
 
-def decoder_backward(d: Decoded, cache: DecoderCache) -> tuple[list[State], Any, Parameters]:
+def decoder_backward(
+    d: Decoded, cache: DecoderCache
+) -> tuple[list[State], Array | None, Parameters]:
     """Attention backward for all steps at once, then Algorithm 4 through the stack.
 
     Arguments: d, the gradient of the result of `decoder_forward`. Returns the gradients of the
-    initial states, of the encoder's states (S, B, He) (a tuple for several encoders, None without
-    attention), and of the parameters.
+    initial states, of the encoder's states (S, B, He) (None without attention), and of the
+    parameters.
     """
     gradients: Parameters = {}
     dstates, d_top = None, d.h_tilde
-    if cache.memory is not None:
-        d_top, dstates, gradients = _attention_backward(d, cache)
+    if cache.attention is not None:
+        d_top, dstates, gradients = _attention_backward(d, cache.attention, cache.mask)
     elif cache.mask is not None:
         d_top = d_top * cache.mask
     dx, d_initial, stack_gradients = stack_backward(d_top, None, cache.stack)
@@ -122,25 +131,23 @@ def decoder_backward(d: Decoded, cache: DecoderCache) -> tuple[list[State], Any,
     return [states[0] for states in d_initial], dstates, gradients | stack_gradients
 
 
-def _attention_backward(d: Decoded, cache: DecoderCache) -> tuple[Array, Any, Parameters]:
+def _attention_backward(
+    d: Decoded, cache: AttentionCache, mask: Array | None
+) -> tuple[Array, Array, Parameters]:
     """dh (T, B, H) from dh~ (T, B, H), and gradients of the encoder's states and of the weights."""
-    xp, h = array_module(d.h_tilde), cache.h
-    memory: Any = cache.memory
-    joined: Any = cache.joined
-    h_tilde: Any = cache.h_tilde
-    B, T, H = h.shape
+    memory, W_c, h, attended, joined, h_tilde = cache
+    xp, (B, T, H) = array_module(d.h_tilde), h.shape
     d_rows = xp.ascontiguousarray(d.h_tilde.transpose(1, 0, 2)).reshape(B * T, H)
-    W_c = cache.parameters[f"{memory.prefix}.W_c"]
     d_joined, da = attentional_backward(d_rows, h_tilde.reshape(B * T, H), W_c)
     dW_c = xp.matmul(da.T, joined.reshape(B * T, -1))                         # (2.12)
     d_joined = d_joined.reshape(B, T, -1)
     if d.joined is not None:
         d_joined += d.joined.transpose(1, 0, 2)
-    if cache.mask is not None:
-        d_joined = d_joined * cache.mask.transpose(1, 0, 2)
+    if mask is not None:
+        d_joined = d_joined * mask.transpose(1, 0, 2)
     dc, dh = d_joined[:, :, :-H], d_joined[:, :, -H:]
     sums = memory.accumulators()
-    dh_attention, step = memory.attend_backward(dc, cache.attention, sums, d.alignment)
-    dstates, gradients = memory.gradients(dc, h, [cache.attention], [step], sums)
+    dh_attention, step = memory.attend_backward(dc, attended, sums, d.alignment)
+    dstates, gradients = memory.gradients(dc, h, [attended], [step], sums)
     gradients[f"{memory.prefix}.W_c"] = dW_c
     return (dh + dh_attention).transpose(1, 0, 2), dstates, gradients

@@ -12,15 +12,16 @@ which can be shared with a translator's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from backend import Array, array_module, to_device
 from backend.errors import check
 from backend.pointwise import tanh_slope
+from backend.rows import RowGradient
 from lstm.cells import CELLS, State
 from lstm.embedding import EmbeddingCache, embedding_backward, embedding_forward, embedding_weight
 from lstm.parameters import Weight
@@ -52,6 +53,13 @@ class FeaturesCache(NamedTuple):
     states: Array  # (B, n H): the n arrays of the decoder's first state, side by side
 
 
+@dataclass(frozen=True)
+class FeaturesRead(Read):
+    """The result of reading features."""
+
+    features: Sequence[FeaturesCache] = ()  # one for each layer
+
+
 def features_forward(
     W_e: Array, source: Side, number: int
 ) -> tuple[State, FeaturesCache]:
@@ -67,7 +75,7 @@ def features_forward(
     return tuple(xp.split(states, number, axis=1)), FeaturesCache(embedding, present, states)
 
 
-def features_backward(d_state: State, cache: FeaturesCache) -> Any:
+def features_backward(d_state: State, cache: FeaturesCache) -> RowGradient:
     """dW_e, of the rows that the batch has: each feature of an example gets its d(W v)."""
     embedding, present, states = cache
     xp = array_module(states)
@@ -106,15 +114,16 @@ class Features(Translator):
                                             CELLS[self.config.unit].states)
             initial.append(state)
             caches.append(cache)
-        return Read(None, initial, caches, None)
+        return FeaturesRead(None, initial, features=caches)
 
     def _read_backward(
-        self, dstates: Any, d_initial: list[State], read: Read, d_source: Array | None
+        self, dstates: Array | None, d_initial: list[State], read: Read, d_source: Array | None
     ) -> Gradients:
         """The gradients of the features' rows in each layer."""
+        assert isinstance(read, FeaturesRead)
         return Gradients({f"encoder.{layer}.W_e": features_backward(d_state, cache)
                           for layer, (d_state, cache) in enumerate(
-                              zip(d_initial, read.encoder, strict=True))})
+                              zip(d_initial, read.features, strict=True))})
 
 
 def build(config: FeaturesConfig, tables: Tables) -> Features:

@@ -119,12 +119,11 @@ def input_feeding_forward(
 
 def input_feeding_backward(
     d: Decoded, cache: InputFeedingCache
-) -> tuple[list[State], Any, Parameters]:
+) -> tuple[list[State], Array, Parameters]:
     """Algorithm 4 with attention and input feeding inside the loop.
 
     Arguments: d, the gradient of the result of `input_feeding_forward`. Returns the gradients of
-    the initial states, of the encoder's states (S, B, He) (a tuple for several encoders), and of
-    the parameters.
+    the initial states, of the encoder's states (S, B, He), and of the parameters.
     """
     prefix, parameters, embedding, x_mask, attention, feeding = cache
     memory, workspace, (T, B, H) = attention.memory, feeding.workspace, d.h_tilde.shape

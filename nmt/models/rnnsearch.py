@@ -8,7 +8,7 @@ parts are the encoder, `attention.attention` (score `additive` with the query s_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -25,6 +25,8 @@ from lstm.parameters import Parameters, Weight, axis
 from lstm.stack import stack_weights
 from nmt.data.batches import Batch, Side
 from nmt.models.contextual import (
+    FixedCache,
+    SearchingCache,
     contextual_step,
     fixed_backward,
     fixed_forward,
@@ -35,7 +37,7 @@ from nmt.models.contextual import (
 from nmt.models.contract import Architecture, Gradients, Losses, Model, Noise, Tables
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 from nmt.models.heads.deep_output import DeepOutput
-from nmt.models.heads.head import Decoded, Head
+from nmt.models.heads.head import Decoded, Head, HeadCache, HeadState
 from nmt.models.heads.hidden_layer import LAYERS
 from nmt.models.heads.state_output import StateOutput
 from nmt.models.rnnsearch_config import (
@@ -55,9 +57,8 @@ class RNNSearchCache(NamedTuple):
     encoder: EncoderCache
     last: Array  # (B, H), the state from which s_0 is computed
     s_0: Array  # (B, H)
-    memory: Memory | None
-    decoder: Any
-    head: Any
+    decoder: SearchingCache | FixedCache
+    head: HeadCache
     losses: Losses
     state: None = None
 
@@ -69,7 +70,7 @@ class SearchState(NamedTuple):
     s: Array  # (N, H)
     memory: Memory | None  # of the B sentences
     c: Array | None  # (N, H), the fixed context
-    head: Any  # the output head's state
+    head: HeadState  # the output head's state
 
 
 class RNNSearch(Model):
@@ -126,7 +127,7 @@ class RNNSearch(Model):
         config = self.config
         last, memory, encoder = self._read(parameters, batch.sources[0])
         s_0 = _first_state_forward(last, parameters)
-        decoder: Any
+        decoder: SearchingCache | FixedCache
         if memory is not None:
             decoded, decoder = searching_forward(
                 "decoder", parameters, batch.target_in, s_0, memory, self._decoder,
@@ -135,21 +136,20 @@ class RNNSearch(Model):
             decoded, decoder = fixed_forward(
                 "decoder", parameters, batch.target_in, s_0, last, self._decoder, self.workspace)
         loss, head = self.head.forward(parameters, decoded, batch, noise or {})
-        return loss, RNNSearchCache(parameters, encoder, last, s_0, memory, decoder, head,
-                                    Losses(loss))
+        return loss, RNNSearchCache(parameters, encoder, last, s_0, decoder, head, head.losses)
 
     def backward(self, cache: RNNSearchCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name."""
-        parameters, memory = cache.parameters, cache.memory
+        parameters, decoder = cache.parameters, cache.decoder
         d, gradients = self.head.backward(cache.head)
         dstates = d_last = None
-        if memory is not None:
-            ds_0, dstates, of_decoder = searching_backward(d, cache.decoder, parameters, "decoder")
+        if isinstance(decoder, SearchingCache):
+            ds_0, dstates, of_decoder = searching_backward(d, decoder, parameters, "decoder")
         else:
-            ds_0, d_last, of_decoder = fixed_backward(d, cache.decoder, parameters, "decoder")
+            ds_0, d_last, of_decoder = fixed_backward(d, decoder, parameters, "decoder")
         d_start, of_bridge = _first_state_backward(ds_0, cache.s_0, cache.last, parameters)
         end: State = (d_start if d_last is None else d_start + d_last,)
-        ends: list[State] = [end] if memory is None else [(None,), end]
+        ends: list[State] = [end] if dstates is None else [(None,), end]
         return gradients | of_decoder | of_bridge | encoder_backward(dstates, [ends], cache.encoder)
 
     def _read(

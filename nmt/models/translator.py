@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from attention.attention import attentional_forward, memory_forward
-from attention.memory import Memory, by_steps, by_words
+from attention.memory import Memory, SourceMemory, by_steps, by_words
 from attention.scores import WINDOWS
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
@@ -18,43 +18,57 @@ from backend.workspace import Workspace
 from lstm.cells import State
 from lstm.parameters import Weight
 from lstm.prediction import OutputCache
+from lstm.sampled import SampledCache
 from lstm.stack import Stack, dropout_mask, select_states, stack_step
 from nmt.data.batches import Batch, Side
 from nmt.data.lexicon import Lexicon
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
 from nmt.models.contract import Architecture, Gradients, Losses, Model, Noise, Tables
 from nmt.models.decoder import (
+    DecoderCache,
     attention_weights,
     decoder_backward,
     decoder_forward,
     decoder_weights,
 )
-from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
-from nmt.models.heads.head import Decoded, Head
+from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
+from nmt.models.heads.head import Decoded, Head, HeadCache, HeadState
 from nmt.models.heads.softmax import Softmax
 from nmt.models.heads.softmax_terms import SoftmaxWithTerms, has_terms
-from nmt.models.input_feeding import input_feeding_backward, input_feeding_forward
-from nmt.models.state_feeding import state_feeding_backward, state_feeding_forward
+from nmt.models.input_feeding import (
+    InputFeedingCache,
+    input_feeding_backward,
+    input_feeding_forward,
+)
+from nmt.models.state_feeding import (
+    StateFeedingCache,
+    state_feeding_backward,
+    state_feeding_forward,
+)
 from nmt.models.translator_config import CHOICES, SITES, ModelConfig
 from nmt.models.variants import NEVER, PLAIN, Variants
 
 
-class Read(NamedTuple):
+@dataclass(frozen=True)
+class Read:
     """The result of reading the source, for the decoder and for `_read_backward`."""
 
-    memory: Any  # a Memory, to which the decoder attends, or None
+    memory: Memory | None  # to which the decoder attends
     initial: list[State]  # the initial states of the decoder, one per layer
-    encoder: Any  # EncoderCache; a tuple of two caches if there are two encoders
-    bridge: BridgeCache | None
+    encoders: tuple[EncoderCache, ...] = ()  # one for each source
+    bridge: BridgeCache | None = None
     source: Array | None = None  # (B, S, E), embeddings in written order, if a head reads them
+
+
+DecodingCache = DecoderCache | InputFeedingCache | StateFeedingCache
 
 
 @dataclass
 class Decoder:
     """A decoder's two passes."""
 
-    forward: Callable[..., tuple[Decoded, Any]]
-    backward: Callable[[Decoded, Any], tuple[list[State], Any, Gradients]]
+    forward: Callable[..., tuple[Decoded, DecodingCache]]
+    backward: Callable[[Decoded, Any], tuple[list[State], Array | None, Gradients]]
 
 
 FEEDING = Decoder(input_feeding_forward, input_feeding_backward)
@@ -68,14 +82,14 @@ DECODERS = {  # by whether there are input feeding and attention
 
 class TranslatorCache(NamedTuple):
     read: Read
-    decoder: Any  # the cache of the decoder
-    head: Any  # the cache of the output head; such as a SoftmaxCache
+    decoder: DecodingCache
+    head: HeadCache
     losses: Losses
     state: None = None  # as in `Cache`: a translator's batch does not continue the previous batch
 
     @property
-    def output(self) -> OutputCache:
-        """The cache of the prediction layer, if the vocabulary is not sampled."""
+    def output(self) -> OutputCache | SampledCache:
+        """The cache of the prediction layer."""
         return self.head.output
 
 
@@ -86,7 +100,7 @@ class SearchState(NamedTuple):
     layers: list[State]  # per layer, rows (N, H)
     h_tilde: Array | None  # (N, H), which input feeding gives to the next step
     memory: Memory | None  # of the B sentences
-    head: Any  # the output head's state
+    head: HeadState
     t: int = 1  # the number of the next time step, at which local-m is centred
 
 
@@ -202,18 +216,17 @@ class Translator(Model):
         """Run the encoder and the bridge, and make the memory to which the decoder attends."""
         states, last, encoder = encoder_forward(
             "encoder", parameters, sources[0], self.source, noise, self.workspace,
-            self.characters, tuple(self.factors)
-        )
-        memory: Any = None if self.config.attention == "none" else memory_forward(
+            self.characters, tuple(self.factors))
+        memory = None if self.config.attention == "none" else memory_forward(
             states, sources[0].lengths, self.variant, parameters, "attention")
-        source = by_words(encoder.x, memory.order) if "source" in self.head.reads else None
+        x = by_words(encoder.x, memory.order) if memory and "source" in self.head.reads else None
         initial, bridge = [state[0] for state in last], None               # of the forward cells
         if self.config.bridge:
             initial, bridge = bridge_forward("bridge", parameters, last)
-        return Read(memory, initial, encoder, bridge, source)
+        return Read(memory, initial, (encoder,), bridge, x)
 
     def _read_backward(
-        self, dstates: Any, d_initial: list[State], read: Read, d_source: Array | None
+        self, dstates: Array | None, d_initial: list[State], read: Read, d_source: Array | None
     ) -> Gradients:
         """The gradients of the encoder's and the bridge's parameters.
 
@@ -224,8 +237,9 @@ class Translator(Model):
         if read.bridge is not None:
             d_last, gradients = bridge_backward(d_initial, read.bridge)
         if d_source is not None:
+            assert isinstance(read.memory, SourceMemory)
             d_source = by_steps(d_source, read.memory.order)               # (S, B, E)
-        return gradients | encoder_backward(dstates, d_last, read.encoder, d_source)
+        return gradients | encoder_backward(dstates, d_last, read.encoders[0], d_source)
 
     # --- search ---------------------------------------------------------------------------------
 

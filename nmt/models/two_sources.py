@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from attention.attention import attentional_backward, attentional_forward, memory_forward
 from attention.several import Memories, alignment_columns
@@ -168,11 +167,13 @@ class TwoSources(Translator):
         return Read(memory, initial, tuple(caches), combined)
 
     def _read_backward(
-        self, dstates: Any, d_initial: list[State], read: Read, d_source: Array | None
+        self, dstates: Array | None, d_initial: list[State], read: Read, d_source: Array | None
     ) -> Gradients:
         assert read.bridge is not None
         d_last, gradients = combiner_backward(d_initial, read.bridge, 1 + self.source.bidirectional)
-        for d, last, encoder in zip(dstates or (None, None), d_last, read.encoder, strict=True):
+        of_sources = [None, None] if dstates is None else array_module(dstates).split(
+            dstates, [len(read.encoders[0].x)])
+        for d, last, encoder in zip(of_sources, d_last, read.encoders, strict=True):
             gradients |= encoder_backward(d, last, encoder)
         return gradients
 

@@ -26,8 +26,8 @@ from lstm.prediction import (
 )
 from lstm.sampled import SITE, SampledCache, sample_of, sampled_backward, sampled_forward
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import Gradients, Noise
-from nmt.models.heads.head import Decoded
+from nmt.models.contract import Gradients, Losses, Noise
+from nmt.models.heads.head import Decoded, HeadState
 from nmt.models.heads.hidden_layer import LAYERS
 from nmt.models.rnnsearch_config import RNNSearchConfig
 
@@ -97,6 +97,7 @@ def deep_backward(dt: Array, cache: DeepCache) -> tuple[tuple[Array, ...], Param
 
 
 class DeepOutputCache(NamedTuple):
+    losses: Losses
     read: Any  # the cache of the hidden layer's backward
     output: OutputCache | SampledCache  # SampledCache with a sampled vocabulary
 
@@ -134,7 +135,7 @@ class DeepOutput:
                      self.workspace)
         loss, output = (sampled_forward(*arguments, noise[SITE], self.matrix) if SITE in noise
                         else output_forward(*arguments, self.matrix))
-        return loss, DeepOutputCache(read, output)
+        return loss, DeepOutputCache(Losses(loss), read, output)
 
     def backward(self, cache: DeepOutputCache) -> tuple[Decoded, Gradients]:
         """Gradients of the states (T + 1, B, H), words and contexts, and of the parameters."""
@@ -188,13 +189,14 @@ class DeepOutput:
 
     def start(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], read: Decoded
-    ) -> Any:
-        """It has no state."""
-        return None
+    ) -> HeadState:
+        """It keeps nothing."""
+        return HeadState()
 
     def step(
-        self, parameters: Mapping[str, Array], state: Any, decoded: Decoded, tokens: np.ndarray
-    ) -> tuple[Array, Any]:
+        self, parameters: Mapping[str, Array], state: HeadState, decoded: Decoded,
+        tokens: np.ndarray,
+    ) -> tuple[Array, HeadState]:
         """Logits (N, V) from the previous and the current states (2, N, H), words and contexts."""
         return self._logits(parameters, self._parts(decoded)), state
 
@@ -202,6 +204,6 @@ class DeepOutput:
         t, _ = deep_forward("output", parameters, parts, self.config.layer)
         return output_step("output", parameters, t, self.matrix)           # (Bahdanau A.2.2 output)
 
-    def select(self, state: Any, rows: Array, sentences: Array) -> Any:
-        """It has no state."""
+    def select(self, state: HeadState, rows: Array, sentences: Array) -> HeadState:
+        """It keeps nothing."""
         return state

@@ -38,7 +38,7 @@ from lstm.stack import (
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Gradients
 from nmt.models.heads.deep_output import DeepOutput
-from nmt.models.heads.head import Decoded
+from nmt.models.heads.head import Decoded, HeadState
 from nmt.models.rnnsearch_config import DeepFusionConfig
 
 LANGUAGE = "lm"  # prefix of the language model's parameters
@@ -124,20 +124,20 @@ class Fusion(DeepOutput):
 
     def start(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], read: Decoded
-    ) -> list[State]:
-        """The language model's states, per layer, rows (N, H_LM)."""
-        return self._first_states(parameters, sources[0].ids.shape[1])
+    ) -> HeadState:
+        """The language model's states."""
+        return HeadState(layers=self._first_states(parameters, sources[0].ids.shape[1]))
 
     def step(
-        self, parameters: Mapping[str, Array], state: list[State], decoded: Decoded,
+        self, parameters: Mapping[str, Array], state: HeadState, decoded: Decoded,
         tokens: np.ndarray,
-    ) -> tuple[Array, list[State]]:
+    ) -> tuple[Array, HeadState]:
         """As the deep output's. The language model reads the tokens, too."""
         x = gather_rows(parameters[f"{LANGUAGE}.W_e"], to_device(tokens))
-        h, state = stack_step(x, state, parameters, LANGUAGE, self.config.language)
+        h, layers = stack_step(x, state.layers, parameters, LANGUAGE, self.config.language)
         gated, _ = gate_forward("output", parameters, h)
-        return self._logits(parameters, (*self._parts(decoded), gated)), state
+        return self._logits(parameters, (*self._parts(decoded), gated)), HeadState(layers=layers)
 
-    def select(self, state: list[State], rows: Array, sentences: Array) -> list[State]:
+    def select(self, state: HeadState, rows: Array, sentences: Array) -> HeadState:
         """Keep some rows."""
-        return select_states(state, rows)
+        return HeadState(layers=select_states(state.layers, rows))

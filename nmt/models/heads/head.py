@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from backend import Array
+from lstm.cells import State
 from lstm.parameters import Weight
+from lstm.prediction import OutputCache
+from lstm.sampled import SampledCache
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import Gradients, Noise
+from nmt.data.lexicon import BatchEntries
+from nmt.models.contract import Gradients, Losses, Noise
 
 
 class Decoded(NamedTuple):
@@ -31,6 +35,28 @@ class Decoded(NamedTuple):
     source: Array = None  # (B, S, E), the source's embeddings, in written order
 
 
+class HeadCache(Protocol):
+    """The parts of a head's cache that a model may read. Only the head reads the others."""
+
+    @property
+    def losses(self) -> Losses:
+        """The parts of the loss."""
+        ...
+
+    @property
+    def output(self) -> OutputCache | SampledCache:
+        """The cache of the prediction layer; a `SampledCache` with a sampled vocabulary."""
+        ...
+
+
+class HeadState(NamedTuple):
+    """The data that a head keeps during search. A head fills in the fields that it needs."""
+
+    source: Array | None = None  # (B, S, E), of the B sentences
+    entries: BatchEntries | None = None  # of a lexicon
+    layers: Sequence[State] = ()  # of a language model, rows (N, H_LM)
+
+
 class Head(Protocol):
     """Predicts the target words from a `Decoded`. A head holds no parameters."""
 
@@ -47,27 +73,29 @@ class Head(Protocol):
 
     def forward(
         self, parameters: Mapping[str, Array], decoded: Decoded, batch: Batch, noise: Noise
-    ) -> tuple[Array, Any]:
+    ) -> tuple[Array, HeadCache]:
         """The summed loss, 0-d, in nats, and the cache of `backward`."""
         ...
 
     def backward(self, cache: Any) -> tuple[Decoded, Gradients]:
-        """The gradients of the fields that it read, and of its parameters by name."""
+        """The gradients of the fields that it read, and of its parameters by name. The cache is
+        that of its own `forward`."""
         ...
 
     def start(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], read: Decoded
-    ) -> Any:
+    ) -> HeadState:
         """The state of search before the first word. `read` has the source, if the head reads it.
         """
         ...
 
     def step(
-        self, parameters: Mapping[str, Array], state: Any, decoded: Decoded, tokens: np.ndarray
-    ) -> tuple[Array, Any]:
+        self, parameters: Mapping[str, Array], state: HeadState, decoded: Decoded,
+        tokens: np.ndarray,
+    ) -> tuple[Array, HeadState]:
         """Logits (N, V) of a step, and the next state. tokens: (N,) host ids, last words."""
         ...
 
-    def select(self, state: Any, rows: Array, sentences: Array) -> Any:
+    def select(self, state: HeadState, rows: Array, sentences: Array) -> HeadState:
         """The given rows and sentences of a state. Both are on the device."""
         ...

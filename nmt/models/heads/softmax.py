@@ -25,7 +25,7 @@ from lstm.prediction import (
 )
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Gradients, Losses, Noise
-from nmt.models.heads.head import Decoded
+from nmt.models.heads.head import Decoded, HeadCache, HeadState
 from nmt.models.translator_config import ModelConfig
 
 
@@ -57,7 +57,7 @@ class Softmax:
 
     def forward(
         self, parameters: Mapping[str, Array], decoded: Decoded, batch: Batch, noise: Noise
-    ) -> tuple[Array, Any]:
+    ) -> tuple[Array, HeadCache]:
         """J of Eqs. 2.51 and 2.52, the sum over all target words of -log p in nats, 0-d."""
         loss, output = output_forward("output", parameters, decoded.h_tilde, batch.target_out,
                                       batch.target.lengths, self.workspace)
@@ -72,16 +72,17 @@ class Softmax:
 
     def start(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], read: Decoded
-    ) -> Any:
-        """It has no state."""
-        return None
+    ) -> HeadState:
+        """It keeps nothing."""
+        return HeadState()
 
     def step(
-        self, parameters: Mapping[str, Array], state: Any, decoded: Decoded, tokens: np.ndarray
-    ) -> tuple[Array, Any]:
+        self, parameters: Mapping[str, Array], state: HeadState, decoded: Decoded,
+        tokens: np.ndarray,
+    ) -> tuple[Array, HeadState]:
         """Logits (N, V) from h~ (N, H)."""
         return output_step("output", parameters, decoded.h_tilde), state   # (2.4)
 
-    def select(self, state: Any, rows: Array, sentences: Array) -> Any:
-        """It has no state."""
+    def select(self, state: HeadState, rows: Array, sentences: Array) -> HeadState:
+        """It keeps nothing."""
         return state

@@ -35,7 +35,7 @@ from lstm.sampled import SITE, SampledCache, sample_of, sampled_backward, sample
 from nmt.data.batches import Batch, Side
 from nmt.data.lexicon import BatchEntries, Lexicon
 from nmt.models.contract import Gradients, Losses, Noise
-from nmt.models.heads.head import Decoded
+from nmt.models.heads.head import Decoded, HeadState
 from nmt.models.heads.lexical import SITE as LEXICAL_SITE
 from nmt.models.heads.lexical import (
     LexicalCache,
@@ -61,13 +61,6 @@ class TermsCache(NamedTuple):
     length: NormCache | None  # of h~, if it is scaled to a length
     lexical: LexicalCache | None
     lexicon: LexiconCache | None
-
-
-class TermsState(NamedTuple):
-    """The data of the B sentences of a search that the terms read."""
-
-    source: Array | None = None  # (B, S, E)
-    entries: BatchEntries | None = None
 
 
 def has_terms(config: ModelConfig) -> bool:
@@ -157,16 +150,16 @@ class SoftmaxWithTerms(Softmax):
 
     def start(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], read: Decoded
-    ) -> TermsState:
+    ) -> HeadState:
         """The data of the sources that the terms read."""
         entries = (None if self.lexicon is None
                    else self._entries(sources, parameters["output.W_hy"]))
-        return TermsState(read.source, entries)
+        return HeadState(read.source, entries)
 
     def step(
-        self, parameters: Mapping[str, Array], state: TermsState, decoded: Decoded,
+        self, parameters: Mapping[str, Array], state: HeadState, decoded: Decoded,
         tokens: np.ndarray,
-    ) -> tuple[Array, TermsState]:
+    ) -> tuple[Array, HeadState]:
         """Logits (N, V) from h~ (N, H) and the alignment (N, S)."""
         h, config = decoded.h_tilde, self.config
         if config.output_norm is not None:
@@ -179,8 +172,9 @@ class SoftmaxWithTerms(Softmax):
             lexicon_step(logits, decoded.alignment, state.entries, self.epsilon)
         return logits, state
 
-    def select(self, state: TermsState, rows: Array, sentences: Array) -> TermsState:
+    def select(self, state: HeadState, rows: Array, sentences: Array) -> HeadState:
         """Keep some sentences."""
-        source, entries = state
-        return TermsState(None if source is None else source[sentences],
-                            entries and BatchEntries(*(array[sentences] for array in entries)))
+        source, entries, _ = state
+        return state._replace(
+            source=None if source is None else source[sentences],
+            entries=entries and BatchEntries(*(array[sentences] for array in entries)))

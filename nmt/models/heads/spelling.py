@@ -15,10 +15,12 @@ from backend import Array, array_module, to_device
 from backend.rows import RowGradient
 from backend.workspace import Workspace
 from lstm.parameters import Weight, axis
+from lstm.prediction import OutputCache
+from lstm.sampled import SampledCache
 from nmt.data.batches import Batch
 from nmt.models.contract import CHARACTERS, Gradients, Losses, Noise, Tables
-from nmt.models.heads.head import Decoded
-from nmt.models.heads.softmax import Softmax, SoftmaxCache
+from nmt.models.heads.head import Decoded, HeadCache
+from nmt.models.heads.softmax import Softmax
 from nmt.models.hybrid_config import HybridConfig
 from nmt.models.spelling import (
     Written,
@@ -43,10 +45,15 @@ class Seeds(NamedTuple):
 
 class SpellingCache(NamedTuple):
     losses: Losses  # J_w and J_c; J_c is None if there is no word to spell
-    words: SoftmaxCache
+    words: HeadCache  # of the softmax
     parameters: Mapping[str, Array]
     seeds: Seeds | None  # None: no word to spell
     written: list[Written]
+
+    @property
+    def output(self) -> OutputCache | SampledCache:
+        """The cache of the words' prediction layer."""
+        return self.words.output
 
 
 class Spelling(Softmax):
@@ -84,7 +91,7 @@ class Spelling(Softmax):
 
     def forward(
         self, parameters: Mapping[str, Array], decoded: Decoded, batch: Batch, noise: Noise
-    ) -> tuple[Array, Any]:
+    ) -> tuple[Array, SpellingCache]:
         """J = J_w + alpha J_c (5.5), in nats, summed over words and characters.
 
         J_w is the softmax's loss, with `<unk>` as a word. J_c is the loss of the characters of each

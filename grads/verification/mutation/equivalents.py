@@ -77,7 +77,7 @@ EQUIVALENTS: dict[str, str] = {
     "nmt.data.lexicon.entries_of":
         "constants of both passes; tests/nmt/models/test_lexicon.py checks their values",
     "nmt.models.decoder._attention_backward: "
-    "d_joined = d_joined * cache.mask.transpose(1, 0, 2)": "the call before has already made it",
+    "d_joined = d_joined * mask.transpose(1, 0, 2)": "the call before has already made it",
     "nmt.models.decoder.decoder_backward: d_top = d_top * cache.mask":
         "the call before has already made it",
     "nmt.models.encoder.encoder_backward: composed -> True":

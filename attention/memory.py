@@ -1,4 +1,4 @@
-"""A memory: the source, or the sources, to which a decoder attends.
+"""A memory: the source to which a decoder attends.
 
 `Memory` is the interface of all memories, `SourceMemory` the base of those of one source. The
 encoder's states are copied sentence by sentence, in the order of the written words, so that
@@ -20,8 +20,7 @@ from lstm.parameters import Parameters
 
 
 class Memory(Protocol):
-    """The interface of a memory of one or several sources. The contexts of several sources stand
-    side by side, and He is the sum of their widths."""
+    """The interface of a memory."""
 
     @property
     def prefix(self) -> str:

@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attention.attention import attentional_backward, attentional_forward, memory_forward
-from attention.several import Memories, alignment_columns
+from attention.joint_alignment import alignment_columns
+from attention.several import Memories
 from backend import Array, array_module, to_device
 from backend.errors import check
 from lstm.cells import State

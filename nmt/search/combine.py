@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import backend
-from attention.several import alignment_columns, side_by_side
+from attention.joint_alignment import alignment_columns, side_by_side
 from backend import Array
 from backend.topk import log_sum_exp, row_chunks
 from nmt.data.batches import Batch, Side

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from literal import assert_close, draw_parameters
 
-from attention.several import alignment_columns, side_by_side
+from attention.joint_alignment import alignment_columns, side_by_side
 from nmt.data.batches import SourceIds, make_batch
 from nmt.models.two_sources import TwoSources, TwoSourcesConfig
 from nmt.search.beam import beam_search, greedy

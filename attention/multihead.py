@@ -73,12 +73,12 @@ def heads_forward(
     (B n, T, S), dropout of the weights, or None. Returns (T, B, d), and what the backward reads.
     """
     xp, (T, B, d) = array_module(q, k, v), q.shape
-    Q, K, V = (by_heads(x, heads) for x in (q, k, v))                  # (B n, ., d_k)
-    e = xp.matmul(Q, K.transpose(0, 2, 1))                                 # (B n, T, S)
+    q_i, k_i, v_i = (by_heads(x, heads) for x in (q, k, v))                # (B n, ., d_k)
+    e = xp.matmul(q_i, k_i.transpose(0, 2, 1))                             # (B n, T, S)
     scale = (d // heads) ** -0.5
     align, dropped = heads_softmax_forward(e, scale, masked, mask)         # (Nguyen 1.8)
     c = xp.empty((T, B, d), dtype=align.dtype)
-    xp.matmul(dropped, V, out=by_heads(c, heads))
+    xp.matmul(dropped, v_i, out=by_heads(c, heads))
     return c, HeadsCache(q, k, v, align, mask, heads)
 
 
@@ -86,14 +86,14 @@ def heads_backward(dc: Array, cache: HeadsCache) -> tuple[Array, Array, Array]:
     """dq (T, B, d), dk and dv (S, B, d), given dc (T, B, d)."""
     q, k, v, align, mask, heads = cache
     xp, scale = array_module(dc, align), (q.shape[2] // heads) ** -0.5
-    Q, K, V, C = (by_heads(x, heads) for x in (q, k, v, dc))
+    q_i, k_i, v_i, dc_i = (by_heads(x, heads) for x in (q, k, v, dc))
     dq, dk, dv = (xp.empty(x.shape, dtype=dc.dtype) for x in (q, k, v))
     dropped = align if mask is None else align * mask
-    xp.matmul(dropped.transpose(0, 2, 1), C, out=by_heads(dv, heads))      # (2.13) on H = A V
-    d_align = xp.matmul(C, V.transpose(0, 2, 1))                           # (2.14) on H = A V
+    xp.matmul(dropped.transpose(0, 2, 1), dc_i, out=by_heads(dv, heads))   # (2.13) on H = A V
+    d_align = xp.matmul(dc_i, v_i.transpose(0, 2, 1))                      # (2.14) on H = A V
     de = heads_softmax_backward(d_align, align, scale, mask)
-    xp.matmul(de, K, out=by_heads(dq, heads))                              # (2.14) on Q K'
-    xp.matmul(de.transpose(0, 2, 1), Q, out=by_heads(dk, heads))           # (2.13) on Q K'
+    xp.matmul(de, k_i, out=by_heads(dq, heads))                            # (2.14) on Q K'
+    xp.matmul(de.transpose(0, 2, 1), q_i, out=by_heads(dk, heads))         # (2.13) on Q K'
     return dq, dk, dv
 
 

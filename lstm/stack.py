@@ -176,7 +176,7 @@ def stack_step(
 def select_states(states: Sequence[State], rows: Array) -> list[State]:
     """The given rows (N',), on the device, of each layer's state, in this order. A row may be
     repeated or dropped."""
-    return [tuple(a[rows] for a in state) for state in states]
+    return [tuple(array[rows] for array in state) for state in states]
 
 
 def dropout_mask(

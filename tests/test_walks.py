@@ -119,26 +119,51 @@ def test_a_walk_names_the_files_that_its_journey_enters(title):
 
 
 def test_sizes_have_the_letters_of_the_legend():
-    """Every name that these packages unpack from a shape is a size in the legend."""
-    legend = PAGE.partition("## Letters")[2].partition("\n## ")[0]
-    rows = [line.split("|")[1] for line in legend.splitlines() if line.startswith("| `")]
-    sizes = {letter for row in rows for letter in re.findall(r"`(\w+)`", row)}
+    """Every name that these packages unpack from a shape is a size in the legend, and a size's
+    letter holds nothing else."""
+    sizes = {letter for letter in letters_of_the_legend() if letter[0].isupper()} - {"W"}
     assert {"B", "S", "T", "E", "H", "V"} < sizes
-    sizes -= {"W", "b", "a", "u", "z", "align", "dX"}
-    strange = [f"{file}: {letter}" for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))
-               for letter in letters_of_shapes(ast.parse(file.read_text(encoding="utf-8")))
-               if letter.lstrip("_") and letter[0].isupper() and letter not in sizes]
+    assignments = list(assigned())
+    strange = [f"{file}: {letter}" for file, letter, value in assignments
+               if isinstance(value, ast.Attribute) and value.attr == "shape"
+               and letter.lstrip("_") and letter[0].isupper() and letter not in sizes]
+    strange += [f"{file}: {letter}" for file, letter, value in assignments
+                if letter in sizes and not is_size(value)]
     assert strange == []
 
 
-def letters_of_shapes(tree):
-    """The names to which the parts of a `.shape` are assigned."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            targets, values = node.targets[0], node.value
-            pairs = [(targets, values)]
-            if isinstance(targets, ast.Tuple) and isinstance(values, ast.Tuple):
-                pairs = list(zip(targets.elts, values.elts, strict=True))
-            for target, value in pairs:
-                if isinstance(value, ast.Attribute) and value.attr == "shape":
-                    yield from (name.id for name in ast.walk(target) if isinstance(name, ast.Name))
+def test_gates_are_in_cells_alone():
+    """`u` and `z` are a cell's gates, and nothing else."""
+    assert {"u", "z"} < letters_of_the_legend()
+    assert [f"{file}: {letter}" for file, letter, _ in assigned()
+            if letter in {"u", "z"} and not file.startswith("lstm/cells/")] == []
+
+
+def letters_of_the_legend():
+    legend = PAGE.partition("## Letters")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in legend.splitlines() if line.startswith("| `")]
+    return {letter for row in rows for letter in re.findall(r"`(\w+)`", row)}
+
+
+def is_size(value):
+    """Whether an expression may be a size: not a text, a generator, or another call than `len`, `max`
+    or `min`."""
+    if isinstance(value, ast.Call):
+        return getattr(value.func, "id", "") in {"len", "max", "min"}
+    return not isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not isinstance(
+        getattr(value, "value", None), str)
+
+
+def assigned():
+    """File, name and expression of each assignment to a name, also of one in a tuple."""
+    for file in (file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assign):
+                targets, values = node.targets[0], node.value
+                pairs = [(targets, values)]
+                if isinstance(targets, ast.Tuple) and isinstance(values, ast.Tuple):
+                    pairs = list(zip(targets.elts, values.elts, strict=True))
+                for target, value in pairs:
+                    yield from ((file.relative_to(ROOT).as_posix(), name.id, value)
+                                for name in ast.walk(target)
+                                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store))

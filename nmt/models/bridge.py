@@ -60,7 +60,7 @@ def bridge_backward(
     return d_last, gradients
 
 
-def _split(a: Array, number: int) -> tuple[Array, ...]:
+def _split(x: Array, number: int) -> tuple[Array, ...]:
     """Consecutive blocks of columns, all of one width."""
-    H = a.shape[1] // number
-    return tuple(a[:, k * H : (k + 1) * H] for k in range(number))
+    H = x.shape[1] // number
+    return tuple(x[:, k * H : (k + 1) * H] for k in range(number))

@@ -143,7 +143,7 @@ class LanguageModel(Model):
             "output", parameters, h, batch.target_out, batch.target.lengths, self.workspace
         )
         # The states are views of whole sequences' buffers, which copies do not keep alive.
-        state = [tuple(a.copy() for a in ends[0]) for ends in last]
+        state = [tuple(array.copy() for array in ends[0]) for ends in last]
         return loss, LanguageModelCache(embedding_cache, stack_cache, out_mask, output_cache,
                                         Losses(loss), state)
 

@@ -28,7 +28,7 @@ from lstm.prediction import (
     prediction_forward,
 )
 
-W, B = "length.W", "length.b"
+WEIGHTS, BIAS = "length.W", "length.b"
 
 
 class LengthCache(NamedTuple):
@@ -52,11 +52,11 @@ def length_forward(
     words of each source and target, on the host. Raises ValueError for a target without a row of
     `length.W`.
     """
-    check_ids(target, parameters[W].shape[0], "target lengths")
+    check_ids(target, parameters[WEIGHTS].shape[0], "target lengths")
     share = _share(memory, source)
     c = (share * memory).sum(axis=0)                                       # (B, d)
-    loss, prediction = prediction_forward(c, to_device(target), parameters[W], parameters[B],
-                                          workspace)                       # (Nguyen 4.1.2 length)
+    loss, prediction = prediction_forward(                                 # (Nguyen 4.1.2 length)
+        c, to_device(target), parameters[WEIGHTS], parameters[BIAS], workspace)
     return loss, LengthCache(prediction, share, loss)
 
 
@@ -64,7 +64,7 @@ def length_backward(cache: LengthCache, workspace: Workspace) -> tuple[Array, Pa
     """The gradients of the encoder's output (S, B, d), and of the weights by full name."""
     dc, dW, db = prediction_backward(cache.prediction, workspace)
     assert db is not None
-    return cache.share * dc, {W: dW, B: db}
+    return cache.share * dc, {WEIGHTS: dW, BIAS: db}
 
 
 def length_logits(parameters: Mapping[str, Array], memory: Array, source: np.ndarray) -> Array:

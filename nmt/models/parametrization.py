@@ -127,9 +127,9 @@ class Normalized:
         g, r = stored[self.of or name], self._radius(name, stored)
         rows, dw = (g[d.ids], d.values) if isinstance(d, RowGradient) else (g, d)
         length = _lengths(name, rows)
-        u = rows / length                                                  # (N, E), of length 1
-        along = (u * dw).sum(axis=1, keepdims=True)                        # u'dw, (N, 1)
-        dg = (dw - u * along) * (r / length)               # dg = r / |g| (dw - u u'dw)
+        g_hat = rows / length                                              # (N, E), of length 1
+        along = (g_hat * dw).sum(axis=1, keepdims=True)                    # g_hat'dw, (N, 1)
+        dg = (dw - g_hat * along) * (r / length)           # dg = r / |g| (dw - g_hat g_hat'dw)
         gradients = {self.of or name: d._replace(values=dg) if isinstance(d, RowGradient) else dg}
         return gradients | ({f"{name}.radius": along.sum(axis=0)} if self.learned else {})
 

@@ -64,7 +64,7 @@ def stack_step(
     """Feed a word to each row: tokens (N,) host ids. Returns the top layer's output (N, d), the new
     state, and the alignment (N, S): the top layer's attention to the source, averaged over its
     heads."""
-    table, (kind, pre), past, a = parameters[f"{prefix}.W_e"], layers.placement, [], None
+    table, (kind, pre), past, align = parameters[f"{prefix}.W_e"], layers.placement, [], None
     x = gather_rows(table, to_device(tokens))[None] * layers.width**0.5    # (1, N, d)
     left = state.left
     if left is None:
@@ -85,11 +85,11 @@ def stack_step(
             if sublayer == "attention":
                 past.append(cache.layer)
             elif sublayer == "source":
-                a = cache.layer
-    assert a is not None
+                align = cache.layer
+    assert align is not None
     if pre:
         x, _ = norm_forward(f"{prefix}.norm", kind, parameters, x)
-    return x[0], state._replace(past=past, left=left), a
+    return x[0], state._replace(past=past, left=left), align
 
 
 def _past_step(
@@ -110,10 +110,10 @@ def _source_step(
     """Attention of x (1, N, d) to the sources, and its weights (N, S), averaged over the heads."""
     xp, (_, N, d), (S, B, _) = array_module(x), x.shape, source[0].shape
     q = queries(name, parameters, x).reshape(B, N // B, d).transpose(1, 0, 2)
-    c, cache = heads_forward(xp.ascontiguousarray(q), *source, heads, padding)  # (k, B, d)
+    c, cache = heads_forward(xp.ascontiguousarray(q), *source, heads, padding)  # (K, B, d)
     c = c.transpose(1, 0, 2).reshape(1, N, d)
-    a = cache.align.reshape(B, heads, N // B, S).sum(axis=1) * (1.0 / heads)   # (B, k, S)
-    return joined_heads(name, parameters, c), a.reshape(N, S)
+    align = cache.align.reshape(B, heads, N // B, S).sum(axis=1) * (1.0 / heads)  # (B, K, S)
+    return joined_heads(name, parameters, c), align.reshape(N, S)
 
 
 def select_step(state: StepState, rows: np.ndarray, sentences: np.ndarray) -> StepState:

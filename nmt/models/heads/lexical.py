@@ -45,7 +45,7 @@ class LexicalCache(NamedTuple):
     words: Array  # (B, S, E), f_s in the order of the written words
     align: Array  # (B, T, S), the alignment
     f: Array  # (B, T, E), f_t
-    u: Array  # (B T, E), tanh(W f_t)
+    tanh_v: Array  # (B T, E), tanh(W f_t)
     mask: Array | None  # (T, B, E)
     length: NormCache | None  # of h^l, if it is scaled to a length
 
@@ -61,22 +61,22 @@ def lexical_forward(
     None.
     """
     norm = None
-    f, u, h = hidden(words, align, parameters[f"{prefix}.W"])
+    f, tanh_v, h = hidden(words, align, parameters[f"{prefix}.W"])
     h = h.transpose(1, 0, 2) if mask is None else h.transpose(1, 0, 2) * mask  # (T, B, E)
     if length is not None:
         h, norm = scale_norm_forward(h, length)
     joined = array_module(h).concatenate([h_tilde, h], axis=2)         # (Nguyen 3.2.4 output)
     W = _stacked(parameters).forward(W_HY, parameters)                     # (V, H + E)
     return joined, {**parameters, W_HY: W}, LexicalCache(
-        prefix, parameters, words, align, f, u, mask, norm)
+        prefix, parameters, words, align, f, tanh_v, mask, norm)
 
 
 def hidden(words: Array, align: Array, W: Array) -> tuple[Array, Array, Array]:
     """f_t (B, T, E), tanh(W f_t) (B T, E) and h^l (B, T, E), from `words` and `align`."""
     xp = array_module(words)
     f = xp.tanh(xp.matmul(align, words))                               # (Nguyen 3.2.4 average)
-    u = xp.tanh(xp.matmul(f.reshape(-1, f.shape[2]), W.T))
-    return f, u, u.reshape(f.shape) + f                                # (Nguyen 3.2.4 lexical)
+    tanh_v = xp.tanh(xp.matmul(f.reshape(-1, f.shape[2]), W.T))
+    return f, tanh_v, tanh_v.reshape(f.shape) + f                      # (Nguyen 3.2.4 lexical)
 
 
 def lexical_backward(
@@ -95,8 +95,8 @@ def lexical_backward(
     if cache.mask is not None:
         dh = dh * cache.mask
     dh = xp.ascontiguousarray(dh.transpose(1, 0, 2))                       # (B, T, E)
-    da = xp.empty_like(cache.u)
-    tanh_slope(dh.reshape(B * T, E), cache.u, da)          # tanh' o dh^l (Nguyen 3.2.4 lexical)
+    da = xp.empty_like(cache.tanh_v)
+    tanh_slope(dh.reshape(B * T, E), cache.tanh_v, da)     # tanh' o dh^l (Nguyen 3.2.4 lexical)
     dW = xp.matmul(da.T, cache.f.reshape(B * T, E))                        # (2.12) on W f_t
     df = dh + xp.matmul(da, cache.parameters[W_name]).reshape(B, T, E)  # f_t is added, and (2.11)
     d_sum = (1.0 - cache.f * cache.f) * df                 # tanh' o df_t (Nguyen 3.2.4 average)

@@ -146,8 +146,8 @@ def letters_of_the_legend():
 
 
 def is_size(value):
-    """Whether an expression may be a size: not a text, a generator, or another call than `len`, `max`
-    or `min`."""
+    """Whether an expression may be a size: no text, no generator, no call but `len`, `max`, `min`.
+    """
     if isinstance(value, ast.Call):
         return getattr(value.func, "id", "") in {"len", "max", "min"}
     return not isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not isinstance(

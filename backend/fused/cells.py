@@ -29,9 +29,9 @@ def lstm_forward(
 
 def lstm_backward(
     launch: Any, dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array,
-    tanh_c: Array, da: Array, scratch: Array,
+    tanh_c: Array, da: Array,
 ) -> None:
-    """Everything in a step before the matrix product. Nothing is written to `scratch`."""
+    """Everything in a step before the matrix product."""
     char = dh.dtype.char
     rows, H = dh.shape
     launch(CELLS["lstm_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),

@@ -73,17 +73,15 @@ def lstm_forward_in_place(
 def backward(d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array) -> None:
     """Algorithm 2, lines 7-13, and dh_{t-1}, which it leaves out (erratum 2); as in `Cell`."""
     dh, dc = d_state
-    lstm_backward(dh, dc, d_out, step.u, step.before[1], step.saved, da, step.scratch)
+    lstm_backward(dh, dc, d_out, step.u, step.before[1], step.saved, da)
     array_module(da).matmul(da, W_h, out=dh)                   # dh_prev = W_h' da  (2.48)
 
 
 @fused(kernels.lstm_backward)
 def lstm_backward(
-    dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array, tanh_c: Array, da: Array,
-    scratch: Array,
+    dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array, tanh_c: Array, da: Array
 ) -> None:
-    """Eqs. 2.41-2.48, but for the product with W_h: da (B, 4H) is written, dc becomes dc_{t-1}.
-    Only the form in place uses `scratch` (B, 4H)."""
+    """Eqs. 2.41-2.48 without the product with W_h. da (B, 4H) is written; dc becomes dc_{t-1}."""
     xp, (i, f, o, h_hat) = array_module(u), blocks(u)
     if d_out is not None:
         dh += d_out                                            # dh_t += gradient of the output
@@ -99,20 +97,17 @@ def lstm_backward(
 
 @in_place(lstm_backward)
 def lstm_backward_in_place(
-    dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array, tanh_c: Array, da: Array,
-    scratch: Array,
+    dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array, tanh_c: Array, da: Array
 ) -> None:
     """g' is written to da first, and the gradient of each gate is multiplied into its block."""
     if d_out is not None:
         dh += d_out
     xp, H = array_module(u), dh.shape[1]
     (i, f, o, h_hat), (da_i, da_f, da_o, da_h_hat) = blocks(u), blocks(da)
-    d_tanh, du = scratch.reshape(4, *dh.shape)[:2]
     xp.multiply(u, u, out=da)
     xp.subtract(u[:, : 3 * H], da[:, : 3 * H], out=da[:, : 3 * H])
     xp.subtract(1.0, da_h_hat, out=da_h_hat)  # g': u - u^2, and 1 - u^2
-    xp.multiply(o, dh, out=d_tanh)
-    xp.multiply(tanh_c, tanh_c, out=du)
+    d_tanh, du = o * dh, tanh_c * tanh_c
     du *= d_tanh
     dc += d_tanh
     dc -= du                             # dc += (1 - tanh_c^2) * o * dh

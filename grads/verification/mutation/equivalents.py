@@ -58,7 +58,6 @@ EQUIVALENTS: dict[str, str] = {
     "backend.workspace.copy_transpose: :n": "another part of a larger buffer is used",
     "lstm.cells.lstm.lstm_backward: dh += d_out":
         "real numbers take the form in place; tests/backend/test_fused.py holds the two equal",
-    "lstm.cells.lstm.lstm_backward_in_place: :2": "another part of a larger buffer is used",
     "lstm.parameters.block_bias": "the initial values of biases are no gradient",
     "lstm.prediction.bias_backward: full[cache.rows] = d -> full[cache.rows] += d":
         "adds to an array that is zero",

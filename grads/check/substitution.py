@@ -22,6 +22,7 @@ import numpy as np
 
 from grads.check import check_case
 from grads.check.case import Case
+from grads.check.continuation.namespace import is_users_module
 from grads.check.nesting import flatten, is_branch, parameters_of_call
 from grads.check.report import Report
 from grads.check.watch import TimeUp, Watch, unfinished
@@ -79,7 +80,7 @@ class Subject:
 
     def copied(self, original: Any, values: Arrays | None = None) -> Any:
         """A deep copy in which `values` replace the arrays of these names."""
-        memo: dict[int, Any] = {id(self.arrays[name]): value
+        memo: dict[int, Any] = {id(self.arrays[name]): in_class_of(self.arrays[name], value)
                                 for name, value in (values or {}).items()}
         try:
             return copy.deepcopy(original, self._modules | memo)
@@ -110,6 +111,12 @@ class Subject:
         finally:
             self.space.update(spaces)
             np.random.set_state(random)
+
+
+def in_class_of(array: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """The value, in the class of the array if that is a user's: such an array has a gradient."""
+    plainly = type(value) is np.ndarray and value.dtype.kind == "f"
+    return value.view(type(array)) if plainly and is_users_module(type(array).__module__) else value
 
 
 def is_numbers(value: Any) -> bool:
@@ -278,7 +285,7 @@ def _kept_by(owner: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Par
         head, dot, tail = path.partition(".")
         name = prefix + (tail if head in HOLDERS and dot and not tail.isdigit() else path)
         gradient = next((by_plain_name[known] for known in gradient_names(path)
-                         if known in by_plain_name), None)
+                         if known in by_plain_name), getattr(value, "grad", None))
         stem, _, last = path.rpartition(".")
         if gradient is None and last in HELD:
             gradient = leaves.get(f"{stem}.grad")

@@ -126,10 +126,6 @@ class Candidates:
         yield from self._with_values(floats, self.names, forms.SLOPES, (True,))
         yield from self._with_values(floats, values, forms.PRODUCTS)
         yield from self._with_values(floats, self.names, ("#",))
-        names = {text: value for text, value in scalars.items() if text.isidentifier()}
-        for texts in (names, scalars):
-            yield from self._with_values(sites, texts, forms.SCALED)
-        yield from ((site, form.replace("{}", VALUE)) for form in forms.FACTORS for site in floats)
         yield from self._with_values(sites, values, forms.SIMPLE)
         yield from self._with_values([*dict.fromkeys(floats + constants)], values, forms.WITH)
         yield from self._with_values(floats, integers, forms.INDEXED)
@@ -151,8 +147,7 @@ class Candidates:
         self, sites: Sequence[Numbers]
     ) -> Iterator[tuple[Numbers, str]]:
         """The numbers in the backward, twice and half of them, and the forward's numbers."""
-        known = [*map(repr, literals(self.forwards)), f"2 * {VALUE}", f"{VALUE} / 2"]
-        yield from ((site, text) for site in sites for text in known
+        yield from ((site, text) for site in sites for text in map(repr, literals(self.forwards))
                     if literal(self.hooked.sites[site[0]].node))
 
     def _with_values(

@@ -39,6 +39,7 @@ from grads.check.diagnosis.instrument import (
     called,
     exchanged,
     sources_of,
+    variables,
 )
 from grads.check.diagnosis.multiples import sizes
 from grads.check.diagnosis.statements import changed_statements
@@ -83,9 +84,9 @@ class Edits:
         try:
             self.kept = None if self.case.cacheless else self.case.forward(self.inputs())[1]
             codes = called(self.gradients)
-        except TypeError:  # it cannot be copied
+        except Exception:  # it cannot be copied
             codes = []
-        if not codes:
+        if not codes or any(code.co_freevars for code in codes):  # or the forward makes functions
             self.kept = None
             codes = called(self.gradients)
         self.hooked = Hooked(sources_of(codes))
@@ -138,9 +139,7 @@ class Edits:
                 before.varies or not np.array_equal(before.value, value))
             seen = before
             if seen is None or np.any(value) or not np.any(seen.value):
-                frame = sys._getframe(1)
-                space = frame.f_globals, dict(frame.f_locals)
-                seen = Seen(copy.copy(value), space, False, False)
+                seen = Seen(copy.copy(value), variables(sys._getframe(1)), False, False)
             self.seen[number] = seen._replace(again=before is not None, varies=varies)
         return value
 
@@ -236,40 +235,56 @@ class Edits:
             with exchanged([(source.function, code)], None, self.stop, self.hooked.most):
                 if self.works(partial(str, phrase)):
                     return
-        factors = self.factors(numbers, candidates.names)
+        factors = self.factors(numbers, candidates.values)
         self.in_place(chain(factors, candidates.all(numbers)), tried)
 
     def factors(
-        self, numbers: list[int], names: Arrays
+        self, numbers: list[int], values: Arrays
     ) -> Iterator[tuple[Numbers, str]]:
-        """Each expression times the length, or one over the length, that the gradient lacks.
+        """Each expression times the factor that the gradient lacks, if that has a name.
 
         A gradient is linear in most of its expressions. So its values with an expression once and
-        twice tell which factor makes it right. Arguments: names, the variables.
+        twice tell which factor makes it right. Arguments: values, of variables and expressions.
         """
-        lengths: dict[str, Any] = {
-            f"the {word} of {text}": number for text, value in names.items() if np.ndim(value)
-            for word, number in (("length", len(value)), ("size", np.size(value)))}
-        known = {value: name for name, value in sizes(self.evidence)}
-        for name, value in (lengths | {**names}).items():
-            if np.ndim(value) == 0 and abs(value) > 2 and value == int(value):
-                known.setdefault(value, name)
-                known.setdefault(1 / value, name)
+        known = self.named_factors(values)
         for number in numbers:
-            if kind(self.seen[number].value) != "f":
+            seen, constant = self.seen[number], literal(self.hooked.sites[number].node)
+            if kind(seen.value) != "f" and not constant:
                 continue
             try:
                 double = self.change((number,), f"2 * {VALUE}", sys.maxsize)
                 with self.hooked.hook(double, self.stop):
-                    made = self.gradients()
-                fits = self.fitting(made)
+                    fits = self.fitting(self.gradients())
             except Exception:
                 continue
-            for size, name in known.items():
-                if fits is not None and abs(fits / size - 1) < ALIKE:
-                    text = f"{VALUE} * {size:.0f}" if size > 1 else f"{VALUE} / {1 / size:.0f}"
-                    self.meanings[text] = name.removeprefix("1/(").removesuffix(")")
-                    yield (number,), text
+            if fits is None or not np.isfinite(fits):
+                continue
+            if constant:
+                yield (number,), f"{float(f'{fits * seen.value:.6g}')!r}".removesuffix(".0")
+            for factor, text in known:
+                if abs(abs(fits) / factor - 1) < ALIKE:
+                    yield (number,), "-" * (fits < 0) + text
+
+    def named_factors(self, values: Arrays) -> list[tuple[float, str]]:
+        """Factors with the text in place of an expression: small numbers, scalars of the functions,
+        lengths and sizes."""
+        known = [(2.0, f"2 * {VALUE}"), (0.5, f"{VALUE} / 2"), (3.0, f"3 * {VALUE}")]
+        for text, value in values.items():
+            if np.ndim(value) == 0 and value and np.isfinite(value):
+                size = abs(float(value))
+                known += [(size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}")]
+        lengths = {float(count): f"the {word} of {text}" for text, value in values.items()
+                   if text.isidentifier() and np.ndim(value)
+                   for word, count in (("size", np.size(value)), ("length", len(value)))}
+        lengths |= {max(value, 1 / value): name.removeprefix("1/(").removesuffix(")")
+                    for name, value in sizes(self.evidence)}
+        for size, name in lengths.items():
+            if size > 2:
+                for factor, sign in ((size, "*"), (1 / size, "/")):
+                    known.append((factor, text := f"{VALUE} {sign} {size:.6g}"))
+                    self.meanings[text] = (
+                        f", or with anything else that is {size:.6g}, such as {name}")
+        return known
 
     def fitting(self, doubled: Arrays) -> float | None:
         """The factor of an expression with which a wrong gradient is right, by its value with the
@@ -333,8 +348,7 @@ class Edits:
                 return value
             changes += 1
             late = changes % OFTEN == 0 and time.process_time() > self.stop
-            frame = sys._getframe(1)
-            new = evaluated(text, value, frame.f_globals, frame.f_locals)
+            new = evaluated(text, value, *variables(sys._getframe(1)))
             if late or max(np.size(value), np.size(new)) > largest:
                 raise RuntimeError("an array grows in a loop, or the time is over")
             return new
@@ -358,4 +372,4 @@ class Edits:
             f"the {ORDINALS[columns.index(site.node.col_offset)]} ")
         return (f"is right with `{new}` in place of {which}`{old}` in line {site.line}"
                 + f", or with anything else that is {value}" * (size and text.isidentifier())
-                + f": the number is {self.meanings.get(text)}" * (text in self.meanings))
+                + self.meanings.get(text, ""))

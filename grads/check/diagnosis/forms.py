@@ -2,8 +2,8 @@
 
 # by kind of the value: floats, integers, flags, a range
 ALONE = {
-    "f": ("-{}", "2 * {}", "{} / 2", "{}.T", "np.swapaxes({}, -1, -2)", "{} + {}.T",
-          "({} + {}.T) / 2", "3 * {}", "1 / {}", "1 - {}", "1 + {}", "{} ** 2", "np.sqrt({})",
+    "f": ("-{}", "{}.T", "np.swapaxes({}, -1, -2)", "{} + {}.T",
+          "({} + {}.T) / 2", "1 / {}", "1 - {}", "1 + {}", "{} ** 2", "np.sqrt({})",
           "np.ones_like({})", "np.zeros_like({})", "{}[::-1]", "{}[..., ::-1]", "np.tril({})",
           "np.triu({})", "np.conj({})", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",
           "np.roll({}, 1, 0)", "np.roll({}, -1, 0)", "np.roll({}, 2, 0)", "np.roll({}, -2, 0)",
@@ -14,9 +14,7 @@ ALONE = {
     "r": ("{}[::-1]",),
     "b": ("~{}", "np.ones_like({})"),
 }
-# with a number # of the function, and then with another value #
-SCALED = ("{} * #", "{} / #")
-FACTORS = ("{} / len({})", "{} * len({})")
+# with another value #
 PRODUCTS = ("#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #")  # whose shapes leave few to try
 SIMPLE = ("{} * #", "{} / #", "#", "{} + #", "{} - #")
 SLOPES = ("{} * #", "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)", "{} * (# > 0)")

@@ -9,11 +9,9 @@ from __future__ import annotations
 import ast
 import copy
 import gc
-import inspect
 import linecache
 import math
 import sys
-import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +26,7 @@ from grads.check.continuation.namespace import is_users_module
 HOOK = "_gradient_check_hook_"
 LOOP = "_gradient_check_loop_"  # is called in every iteration of a loop, and by every function
 LOOPS = 100_000  # most of these calls in a run
+INSIDE = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<module>")  # no functions
 LEAST = 500  # of these calls that a changed function may have
 OFTEN = 50  # calls between two looks at the clock
 
@@ -87,7 +86,12 @@ class _Hooks(ast.NodeTransformer):
         return changed
 
     def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, (ast.JoinedStr, ast.arguments, ast.Lambda)):
+        if isinstance(node, (ast.JoinedStr, ast.arguments)):
+            return node
+        if isinstance(node, ast.Lambda):
+            outer, self.root = self.root, -1
+            node.body = self.visit(node.body)
+            self.root = outer
             return node
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             node.slice = self.indices(node.slice)
@@ -120,13 +124,22 @@ class _Hooks(ast.NodeTransformer):
         return ast.Call(ast.Name(HOOK, ast.Load()), [ast.Constant(number), changed], [])
 
 
+def variables(frame: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The global and the local variables, inside a comprehension also those of its function."""
+    local = dict(frame.f_locals)
+    while frame.f_code.co_name in INSIDE and frame.f_back is not None:
+        frame = frame.f_back
+        local = frame.f_locals | local
+    return frame.f_globals, local
+
+
 def called(run: Callable[[], Any]) -> list[CodeType]:
     """The code of the user's functions that are called, in the order of their first call."""
     codes: dict[CodeType, None] = {}
 
     def profile(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code not in codes and code.co_name[0] != "<" and is_users_module(
+        if event == "call" and code not in codes and code.co_name not in INSIDE and is_users_module(
                 str(frame.f_globals.get("__name__", ""))):
             codes[code] = None
 
@@ -147,9 +160,8 @@ def sources_of(codes: Sequence[CodeType]) -> list[Source]:
                  and id(f.__code__) in order] if order else []
     sources = []
     for function in sorted(functions, key=lambda f: order[id(f.__code__)]):
-        lines, first = inspect.getsourcelines(function.__code__)
-        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
-        if not isinstance(tree, ast.FunctionDef):
+        tree = _tree_of(function.__code__)
+        if tree is None:
             continue
         tree.decorator_list, tree.returns = [], None
         tree.args.defaults = []
@@ -157,13 +169,29 @@ def sources_of(codes: Sequence[CodeType]) -> list[Source]:
         for a in ast.walk(tree.args):
             if isinstance(a, ast.arg):
                 a.annotation = None
-        ast.increment_lineno(tree, first - 1)
         for loop in ast.walk(tree):
             if isinstance(loop, (ast.For, ast.While, ast.FunctionDef)):  # may not end, if changed
                 call = ast.Call(ast.Name(LOOP, ast.Load()), [], [])
                 loop.body.insert(0, ast.copy_location(ast.Expr(call), loop))
         sources.append(Source(function, ast.fix_missing_locations(tree)))
     return sources
+
+
+def _tree_of(code: CodeType) -> ast.FunctionDef | None:
+    """The syntax tree of a function, or of a lambda as a function with a `return`."""
+    positions = {*code.co_positions()}
+    for node in ast.walk(ast.parse("".join(linecache.getlines(code.co_filename)))):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name and (
+                min(part.lineno for part in (node, *node.decorator_list)) == code.co_firstlineno):
+            return node
+        if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and (
+                node.body.lineno, node.body.end_lineno, node.body.col_offset,
+                node.body.end_col_offset) in positions:
+            tree = ast.parse("def rule():\n    return").body[0]
+            assert isinstance(tree, ast.FunctionDef)
+            tree.args, tree.body = node.args, [ast.copy_location(ast.Return(node.body), node.body)]
+            return ast.copy_location(tree, node)
+    return None
 
 
 def _codes_of_file(file: str) -> Iterator[CodeType]:

@@ -32,7 +32,7 @@ from grads.check.directions import along_directions, lines_together
 from grads.check.evaluate import NotAnalytic
 from grads.check.iterations import iterations_undecided
 from grads.check.jacobians import jacobian as jacobian
-from grads.check.precision import disputed, observe_noise, unseen
+from grads.check.precision import observe_noise, unseen
 from grads.check.prepare import Upstream, padding_findings, prepared, wanted_names
 from grads.check.report import Report
 from grads.check.result import Finding, Row
@@ -204,7 +204,7 @@ def _rows(
             raise ValueError("method: expected one that suits the function, got 'complex': "
                              f"{error}") from error
         check.notes.append(f"no complex step: {error}; Ridders alone decides")
-        return [disputed(check, row) for row in _rows(check, wanted, how, methods[1:], rng)]
+        return _rows(check, wanted, how, methods[1:], rng)
     except TimeUp:
         return [unconfirmed(row) for row in check.rows]
     return check.rows

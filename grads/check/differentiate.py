@@ -47,15 +47,18 @@ FORWARD_STEP = 2.0**-26  # about sqrt(eps): truncation h / 2 and rounding eps / 
 CENTRAL_STEP = 2.0**-17  # about eps^(1/3): so are h^2 / 6 and eps / h
 RIDDERS_STEP = 2.0**-5  # largest step of the first iteration; extrapolation to h^8 allows it
 LEVELS = 4  # halvings an iteration: 8 evaluations
-ITERATIONS = 3  # further iterations if the first is too inexact
+ITERATIONS = 4  # further iterations if the first is too inexact
+LAST, ENOUGH = 2, 1e-3  # the last two, if those before have this relative error or more
 CLOSER = 2.0**-8  # factor of their steps
 WIDER = 8.0  # factor of the steps if the function is computed in less than float64
 GOOD = 1e-8  # relative error that is good enough
 WITHIN = (0.25, 2.0**-4)  # fractions of the largest step that stays in the domain
 CLOSER_WITHIN = (2.0**-5, 2.0**-8)  # the same in a second direction
 HALVINGS = 40  # of the step, to stay in the domain; shorter steps have no digits
-SECOND = (2.0**-17, 2.0**-24, 2.0**-31)  # steps h in a second direction; one of them must agree
+SECOND = (2.0**-17, 2.0**-24, 2.0**-31, 2.0**-38)  # steps h in a second direction; one of them
+# must agree. The last is for inputs with a large offset, as epoch seconds
 STRETCH = 2.0**10  # times h: largest relative change of small inputs by these steps
+CLEAR = 1e-2  # with the last, rounding is less than this fraction of the derivative
 ALIKE = 1e-4  # relative difference of the derivatives in two directions
 DIFFERS = ("f: the derivative is not the same in all directions of the complex plane: something is "
            "not analytic (a complex conjugate, an absolute value outside of NumPy)")
@@ -230,11 +233,12 @@ def _with_other_steps(probe: Probe, h: float, best: Numeric, rounding: Array) ->
 
     if any(np.any(noise) for noise in probe.noise):  # which longer steps exceed
         best, rounding = closest(WIDER * h * probe.unit)
-    steps = [h * CLOSER**k * probe.unit for k in range(1, ITERATIONS)]
+    steps = [h * CLOSER**k * probe.unit for k in range(1, ITERATIONS + 1)]
     if probe.near < probe.unit * CLOSER:
-        steps.append(h * probe.near)  # near small inputs: within the domain of a logarithm
-    for step in steps:
-        if (best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)).all():
+        steps.insert(2, h * probe.near)  # near small inputs: within the domain of a logarithm
+    for k, step in enumerate(steps):
+        good = GOOD if k < len(steps) - LAST else ENOUGH
+        if (best.error <= np.maximum(good * best.scale, rounding / CLOSER)).all():
             return best  # NaN counts as inexact
         best, rounding = closest(step)
     if left and (domain := _largest_step(probe, h * probe.unit)):
@@ -361,16 +365,18 @@ def _agree(
     the steps. Without expected slopes: whether they are the imaginary parts."""
     for h in steps:
         t = h * turn
-        apart = allowed = 0.0
+        apart = size = noise = 0.0
         for k, (ahead, behind) in enumerate(probe(np.array([t, -t]))):
             base, weight = probe.base[k], probe.weights[k]
             change = (ahead - behind) * turn / (2 * t)
             slope = change.imag @ weight if expected is None else expected.value[k, 0]
             apart += abs(float(change.real @ weight) - float(slope))
-            noise = ROUNDINGS * EPS * float(np.abs(weight * base).sum()) / abs(t)
+            noise += ROUNDINGS * EPS * float(np.abs(weight * base).sum()) / abs(t)
             noise += float(np.abs(weight * probe.noise[k]).sum()) / abs(t)
             noise += EPS * probe.coarse * float(np.abs(change) @ np.abs(weight)) / abs(t)
-            allowed += ALIKE * float(np.abs(change) @ np.abs(weight)) + 16 * noise
-        if np.isfinite(apart) and apart <= allowed:
+            size += float(np.abs(change) @ np.abs(weight))
+        allowed = ALIKE * size + 16 * noise
+        clear = allowed < CLEAR * size or h not in steps[len(SECOND) - 1:]
+        if np.isfinite(apart) and apart <= allowed and clear:
             return True
     return False

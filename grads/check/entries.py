@@ -30,6 +30,7 @@ from grads.check.halving import (
     with_all_methods,
 )
 from grads.check.kinked_entries import Estimates
+from grads.check.kinks import find_kink
 from grads.check.precision import is_ill_conditioned
 from grads.check.result import BAD, Row
 from grads.check.tensor_rows import Examined, led_to, row_of_tensor
@@ -41,6 +42,7 @@ MOST = 512  # entries that are differentiated for the diagnosis if several tenso
 LEAST = 64  # of each of them
 LOCATE_ONE = 32  # entries of a sample for each wrong entry that is located
 LINES = 8  # most lines along which wrong entries and kinks are located
+FEW = 6  # entries that are all wrong where a mistake is everywhere
 SHARE = 4  # one entry in 4 of a sample is chosen at random
 
 
@@ -172,7 +174,8 @@ def _chosen(
     where = choose(gradient, check.case.labels.get(name), share, rng)
     doubtful: list[tuple[str, Cleared]] = []
     lines = sorted(failed, key=lambda bad: bad.word)[::-1]  # wrong ones, then coarse ones
-    for bad in lines[:LINES]:
+    spread = [] if at_random or not lines else _wrong_everywhere(check, name, lines[0], where)
+    for bad in lines[:0 if spread else LINES]:
         if bad.line.entry is not None:
             where = np.union1d(where, [bad.line.entry])
             continue
@@ -182,11 +185,23 @@ def _chosen(
         led_to = [entry for _, entry in (*result.kinks, *result.entries)]
         where = np.union1d(where, np.array(led_to, np.int64))
         doubtful += [(bad.choice, result)] * (result.word == "wrong")
-    for entry in dict.fromkeys(entry for _, result in doubtful for _, entry in result.entries):
+    located = [entry for _, result in doubtful for _, entry in result.entries]
+    for entry in dict.fromkeys(spread + located):
         for line in _through(entry, gradient.shape):
             if len(where) + len(line) <= sample:
                 where = np.union1d(where, line)
     return where, doubtful
+
+
+def _wrong_everywhere(check: Check, name: str, bad: Failed, where: np.ndarray) -> list[int]:
+    """A few of the positions, if all of them are wrong, and not at a kink: then halving a direction
+    would only cost time."""
+    few = where[:: -(-len(where) // FEW)]
+    result = check.at_limits(bad.choice, name, few, check.at(name, few, bad.method))
+    weights = check.weights(bad.choice)
+    everywhere = len(few) > FEW // 2 and (result.words == "wrong").all() and find_kink(
+        check.evaluate, check.evaluate.inputs, weights, name, int(few[0])) is None
+    return few.tolist() if everywhere else []
 
 
 def _through(entry: int, shape: tuple[int, ...]) -> list[np.ndarray]:

@@ -16,8 +16,8 @@ from grads.check.analytic import dense
 from grads.check.case import Case
 from grads.check.comparison import COARSE, EXACT, IN_FLOAT64, SAFETY, Check
 from grads.check.differentiate import Probe, along
-from grads.check.directions import ALIKE_RATIO, NEARBY, compare_line, lines_of
-from grads.check.evaluate import Evaluator, Line, NotAnalytic, weights_of
+from grads.check.directions import ALIKE_RATIO, NEARBY, compare_line
+from grads.check.evaluate import Evaluator, Line, weights_of
 from grads.check.result import Row
 
 RUNS = 3  # number of repeated computations
@@ -31,9 +31,6 @@ FEW = 4  # roundings
 LITTLE = 1e-11  # fraction of the outputs: a larger change shows in short steps, too
 HIDDEN = ("fewer than three digits can be had here: in a difference, rounding is larger than "
           "this tensor's gradient, which is far below those of other tensors")
-ILL_CONDITIONED = ("complex step says that it is right, and differences that it is wrong: the last "
-                   "bits of the inputs change it so much (an ill-conditioned matrix?) that nothing "
-                   "is decided")
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -70,22 +67,6 @@ def is_ill_conditioned(check: Check) -> bool:
         if usual * largest < SAFETY * rounding < COARSE * largest:
             check.rounding[name] = rounding
     return bool(check.rounding)
-
-
-def disputed(check: Check, row: Row) -> Row:
-    """The row; as disputed if differences find an ill-conditioned gradient wrong, and the complex
-    step finds it right. Their steps may be too long to show that the function is analytic."""
-    if row.status != "wrong" or row.name not in check.rounding:
-        return row
-    lines = lines_of(check.analytic[row.upstream], [row.name], np.random.default_rng(0))
-    try:
-        numeric = check.along(lines, "complex")
-    except NotAnalytic:
-        return row
-    if any(check.along_limits(row.upstream, line, numeric, k).words[0] == "wrong"
-           for k, line in enumerate(lines)):
-        return row
-    return replace(row, status="disagree", hints=(ILL_CONDITIONED,))
 
 
 def rounding_of_inputs(check: Check, choice: str, lines: Sequence[Line]) -> np.ndarray:

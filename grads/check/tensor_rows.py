@@ -12,7 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grads.check.comparison import SAFETY, Check, Compared, contradictory, index_of, largest_of
+from grads.check.comparison import (
+    EXACT,
+    SAFETY,
+    Check,
+    Compared,
+    contradictory,
+    index_of,
+    largest_of,
+)
 from grads.check.diagnosis.diagnose import diagnose
 from grads.check.diagnosis.elsewhere import Probe
 from grads.check.diagnosis.evidence import Evidence
@@ -34,6 +42,8 @@ ITERATED = 1e-6  # relative difference of two methods up to which both confirm a
 ROUNDED = ("fewer than three digits can be had here: the gradient's own rounding is that large (a "
            "saturated function, an ill-conditioned matrix?)")
 UNDECIDED = "fewer than three digits can be had here: the function is computed in low precision"
+OFFSET = ("fewer than three digits can be had here: differences settle at no step. Are the inputs "
+          "large beside the changes that matter, as epoch seconds are? Subtract the offset first")
 NAMES = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
          frozenset({"coarse"}): "inconclusive", frozenset({"right", "wrong"}): "disagree"}
 
@@ -93,7 +103,8 @@ def _compared_row(
         hints = [f"not finite at {index_of(bad[0], gradient.shape)}"]
     elif worst == "inconclusive" and UNSURE_SHARE * unsure >= len(where):
         worst = "undecided"
-        hints = [ROUNDED if rounded else UNDECIDED, *hints]
+        exact = check.eps < EXACT and not check.evaluate.noise
+        hints = [ROUNDED if rounded else OFFSET if exact else UNDECIDED, *hints]
     elif worst in ("ok", "inconclusive") and examined[name].coarse and choice == "all":
         worst = "undecided"
         hints = ["fewer than three digits can be had along directions (float32?), and only "

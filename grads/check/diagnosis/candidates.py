@@ -146,8 +146,9 @@ class Candidates:
     def _other_numbers(
         self, sites: Sequence[Numbers]
     ) -> Iterator[tuple[Numbers, str]]:
-        """The numbers in the backward, twice and half of them, and the forward's numbers."""
-        yield from ((site, text) for site in sites for text in map(repr, literals(self.forwards))
+        """Numbers of the backward, with those of the forward or the next numbers in their place."""
+        known = [*map(repr, literals(self.forwards)), f"{VALUE} - 1", f"{VALUE} + 1"]
+        yield from ((site, text) for site in sites for text in known
                     if literal(self.hooked.sites[site[0]].node))
 
     def _with_values(

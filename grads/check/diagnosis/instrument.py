@@ -182,7 +182,7 @@ def _tree_of(code: CodeType) -> ast.FunctionDef | None:
     positions = {*code.co_positions()}
     for node in ast.walk(ast.parse("".join(linecache.getlines(code.co_filename)))):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name and (
-                min(part.lineno for part in (node, *node.decorator_list)) == code.co_firstlineno):
+                code.co_firstlineno in (node.lineno, *(d.lineno for d in node.decorator_list))):
             return node
         if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and (
                 node.body.lineno, node.body.end_lineno, node.body.col_offset,

@@ -140,7 +140,8 @@ def literals(sources: Sequence[Source]) -> list[float]:
     """The numbers in functions, and zero."""
     numbers = (node.value for source in sources for node in ast.walk(source.tree)
                if isinstance(node, ast.Constant))
-    known = [number for number in numbers if type(number) in (int, float)]  # not True
+    known = [number for number in numbers if isinstance(number, (int, float))
+             and not isinstance(number, bool)]
     return [*dict.fromkeys([0, *known])]
 
 

@@ -184,10 +184,9 @@ def test_what_is_left_of_a_softmax_is_its_rounding(wrong):
 
 
 @pytest.mark.parametrize("size", [7, 8, 9])
-def test_an_ill_conditioned_inverse_is_undecided(size):
+def test_an_ill_conditioned_inverse(size):
     A = 1 / (np.arange(size)[:, None] + np.arange(size) + 1)
-    report = check_pair(inverse, lambda d, B: -B.T @ d @ B.T, [A])
-    assert report.verdict == "undecided" and "ill-conditioned" in str(report)
+    assert check_pair(inverse, lambda d, B: -B.T @ d @ B.T, [A]).verdict == "ok"
     row = np.zeros(A.shape)
     row[5] = 0.01
     for wrong in (lambda d, B: B.T @ d @ B.T, lambda d, B: -1.01 * B.T @ d @ B.T,

@@ -105,7 +105,7 @@ def f_inputs(rng):
     (COMPREHENSION, "`y` in place of the third `x` in line 11"),
     (ATTRIBUTES, "`c.h ** 2` in place of `c.h` in line 11"),
     (NUMBERS, "`2` in place of the second `3` in line 7"),
-    (FLAG, "`d` in place of `2 * d` in line 11"),
+    (FLAG, "`1` in place of `2` in line 11"),
     (SQUARE, "`2` in place of `6` in line 7"),
 ])
 def test_the_cause_is_named(text, said, tmp_path):

@@ -48,14 +48,14 @@ def check_loss(
     missing.
     """
     def make() -> tuple[Case, Arrays, list[str]]:
-        run = LossRun(Subject(f, _with_arrays(f, inputs), keywords or {}), gradients)
+        run = LossRun(Subject(f, with_arrays(f, inputs), keywords or {}), gradients)
         case = Case(dict(run.subject.arrays), run.forward, run.vjp, labels=dict(labels or {}))
         return case, {"loss": np.ones(())}, run.notes
 
     return check_made(make, getattr(f, "__name__", "loss"), how)
 
 
-def _with_arrays(f: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
+def with_arrays(f: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
     """The inputs; floats of which f returns a gradient, as dS of S, are arrays."""
     labels, names = returned_names(f), argument_names([f], len(inputs))
     return [np.array(value) if isinstance(value, float) and any(

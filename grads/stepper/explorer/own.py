@@ -8,8 +8,8 @@ is a layer. If NAME stands alone, there is nothing to verify.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -30,8 +30,9 @@ from grads.check.layers import (
     check_layer,
     set_to_zero,
 )
-from grads.check.losses import LossRun
+from grads.check.losses import LossRun, with_arrays
 from grads.check.nesting import flatten, like
+from grads.check.report import Report
 from grads.check.substitution import Subject, returned_names
 from grads.check.user_code import find, in_order, load_module, made_layer, make_inputs
 from grads.check.user_code import functions_of as functions_of_name
@@ -74,6 +75,7 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
     inputs = arguments_of(functions[0], inputs)
     written = Written(target, module, inputs, np.random.default_rng([seed, 1]))
     written.check_that_it_ends(getattr(functions[0], "forward", functions[0]))
+    written.report = partial(report_of, check, functions, inputs)
     if check is check_pair:
         return written.pair(*functions)
     if check is check_layer:
@@ -95,6 +97,7 @@ class Written:
     """Makes the derivation of a user's code.
 
     Arguments: target, FILE.py:NAME; module, the file; inputs; rng, for upstream gradients.
+    Attribute: report, which makes that of `grads check`.
     """
 
     def __init__(self, target: str, module: ModuleType, inputs: list[Any],
@@ -102,6 +105,7 @@ class Written:
         self.target, self.module, self.inputs, self.rng = target, module, inputs, rng
         self.follow = (*functions_of(module), *classes_of(module))
         self.rewrites = Rewrites()
+        self.report: Callable[..., Report | None] = lambda **how: None
 
     def check_that_it_ends(self, call: Any) -> None:
         """Run a function once with its steps counted, before it runs without a limit. Raises
@@ -134,7 +138,7 @@ class Written:
             self.target, titled(self.target), forward, backward,
             pairing(self.module, forward, backward),
             lambda request: Example(arguments, upstream=upstream), self.follow, is_users=True,
-            rewrites=self.rewrites, **others)
+            rewrites=self.rewrites, report=self.report(diagnosis=0), diagnosed=self.report, **others)
 
     def scalar(self, scalar: Any, gradient: Any) -> Derivation:
         """The derivation of a scalar function NAME and its NAME_gradient."""
@@ -158,7 +162,7 @@ class Written:
     def loss(self, function: Any) -> Derivation:
         """The derivation of a function that returns a loss with its gradients. Raises ValueError if
         it does not."""
-        run = LossRun(Subject(function, self.inputs, {}))
+        run = LossRun(Subject(function, with_arrays(function, self.inputs), {}))
         call = run.subject.call
         names = returned_names(call)
         name = names[run.number] if run.number < len(names) else ""
@@ -187,7 +191,7 @@ class Written:
         upstream = upstream_of(outputs, self.rng)
 
         def loss(example: Example, result: Any) -> Any:
-            passed = run.passed(call, result)[1]
+            passed = run.passed(getattr(example.arguments[0], call.__name__), result)[1]
             return passed.outputs if run.is_loss else dotted(example.upstream, passed.outputs)
 
         def given(example: Example, result: Any) -> tuple[Any, ...]:
@@ -201,6 +205,17 @@ class Written:
         return self.derivation(
             call.__func__, backward, arguments, None if run.is_loss else upstream,
             loss=loss, given=given, kept=kept)
+
+
+def report_of(check: Any, functions: tuple[Any, ...], inputs: list[Any], **how: Any
+              ) -> Report | None:
+    """What `grads check` says of a user's functions; None if it refuses them."""
+    arguments = inputs if len(functions) == 1 else [
+        inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs]
+    with suppress(ValueError):
+        report: Report = check(*functions, *arguments, **how)
+        return report
+    return None
 
 
 def bound(call: Any) -> tuple[Any, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from grads.check.report import Report
 from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.entries import entries_for
 from grads.stepper.tracing.numerical import Derivative, OwnRuns, entries_of
@@ -51,8 +53,20 @@ class Compared:
         sizes = [np.abs(gradient.value).max(initial=0.0) for gradient in self.returned]
         self.floor = ROUNDING * float(max(sizes, default=0.0)) or 1e-300
         self.known: dict[Any, Derivative] = {}
-        self.results = [self.numbers(gradient.partner, gradient.value, gradient.value.shape)
-                        for gradient in self.returned]
+        self.report, self.is_analytic = run.derivation.report, False
+        plain = self.of_returned()
+        if self.report is not None and not all(
+                numbers.derivative.sure(self.floor) for numbers in plain):
+            self.report = run.derivation.diagnosed()
+        self.is_analytic = self.report is not None and suits_complex_step(self.report)
+        self.results = plain if self.report is None else [
+            judged(self.report, gradient.partner.name, numbers)
+            for gradient, numbers in zip(self.returned, self.of_returned(), strict=True)]
+
+    def of_returned(self) -> list[Numbers]:
+        """The derivatives for the returned gradients."""
+        return [self.numbers(gradient.partner, gradient.value, gradient.value.shape)
+                for gradient in self.returned]
 
     def numbers(self, partner: Partner, value: np.ndarray, shape: tuple[int, ...]) -> Numbers:
         """The derivatives for a gradient with this value. The trace may keep only a part of the
@@ -70,7 +84,7 @@ class Compared:
             runs = self.run.runs(forward)
             assert isinstance(runs, OwnRuns)
             self.known[key] = runs.derivative(bump, entries_of(forward, bump), self.precision)
-        return self.known[key]
+        return self.known[key]._replace(is_analytic=self.is_analytic)
 
     def key(self, forward: Trace, bump: Bumps) -> tuple[Any, ...]:
         """The key of a derivative in `known`."""
@@ -108,6 +122,29 @@ class Compared:
     def is_whole(self, origin: Origin, numbers: Numbers) -> bool:
         """Whether the derivative was computed for all entries of a variable."""
         return len(numbers.where) == np.size(self.backward.target(origin).value)
+
+
+def suits_complex_step(report: Report) -> bool:
+    """Whether `grads check` has differentiated all inputs by complex step, without a kink."""
+    return bool(report.rows) and all("complex" in row.errors and row.status in ("ok", "wrong")
+                                     for row in report.rows)
+
+
+def judged(report: Report, name: str, numbers: Numbers) -> Numbers:
+    """The numbers of a returned gradient with the status that `grads check` gives it: it is never
+    wrong where the check is not sure that it is, and verified where the check says so.
+
+    Arguments: name of the input in the walk, `p['W']`; the check calls it p.W, or W.
+    """
+    path = re.sub(r"\[['\"]?(.*?)['\"]?\]", r".\1", name)
+    rows = [row for row in report.rows if row.name in (path, path.partition(".")[2])]
+    known = {row.status for row in rows or report.rows}
+    if not known:
+        return numbers
+    if known == {"ok"} and (rows or report.ok):
+        return numbers._replace(status="verified")
+    is_sure = "wrong" in known or numbers.status != "wrong"
+    return numbers if is_sure else numbers._replace(status="undecided")
 
 
 def precision_of(*traces: Trace) -> float:

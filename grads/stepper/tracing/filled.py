@@ -36,11 +36,11 @@ def readings_after(trace: Trace, last: Origin) -> Iterator[int]:
 
 def written_over(trace: Trace, arguments: Sequence[Any]) -> Origin | None:
     """The first assignment that wrote into the upstream gradient, which is the first argument."""
-    held_by = trace.alive
+    held_by, first = trace.alive, len(trace.program.bound)
     changed = [i for i, target in enumerate(trace.steps[0].targets)
-               if target.place and target.place[0] == 0 and (0, i) in held_by and is_array(
+               if target.place and target.place[0] == first and (0, i) in held_by and is_array(
                    held_by[0, i]) and not np.array_equal(
-                   held_by[0, i], at(arguments, target.place), equal_nan=True)]
+                   held_by[0, i], at(arguments, (0, *target.place[1:])), equal_nan=True)]
     for i in changed:
         for origin, value in trace.alive.items():
             step = trace.steps[origin[0]]

@@ -140,7 +140,8 @@ class Guesses:
         values: dict[int, list[Origin]] = defaultdict(list)
         for step in self.trace.steps:
             if step.kind == "assign" and len(step.targets) == 1 and (
-                    step.targets[0].name.startswith(PART) and is_real(step.targets[0].value)):
+                    step.targets[0].name.startswith(PART) and step.targets[0].shape is not None
+                    and is_real(step.targets[0].value)):
                 values[step.site].append((step.number, 0))
         return values
 

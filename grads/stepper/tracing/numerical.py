@@ -8,6 +8,7 @@ entries of a variable inside the function.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -17,7 +18,7 @@ import numpy as np
 from grads.check.differentiate import Numeric, Probe, complex_step, ridders
 from grads.check.evaluate import Line
 from grads.stepper.trace import Trace
-from grads.stepper.tracing.replay import Bumps, Runs
+from grads.stepper.tracing.replay import Bumps, Runs, singles
 from grads.stepper.tracing.values import is_array
 
 AGREE = 1e-5  # relative difference of two methods that agree
@@ -35,16 +36,19 @@ class Derivative(NamedTuple):
     complex_step: np.ndarray  # NaN where the function cannot be run with complex numbers
     real: np.ndarray
     estimate: float  # estimated absolute error of `real`; large at a kink
+    is_analytic: bool = False  # whether the complex step is known to suit the function
 
     def scale(self, floor: float) -> float:
         """The size of the derivative. Errors are relative to it."""
         return max(float(np.nan_to_num(np.abs(self.real)).max(initial=0.0)), floor)
 
     def agree(self, floor: float) -> bool:
-        """Whether both methods gave a result and agree."""
+        """Whether the complex step decides: both methods gave a result and agree, or the
+        differences do not converge for a function that the complex step suits."""
+        if not self.sure(floor):
+            return self.is_analytic and bool(np.isfinite(self.complex_step).all())
         allowed = AGREE * self.scale(floor) + 10 * self.estimate
-        return self.sure(floor) and bool(np.all(
-            np.abs(self.complex_step - self.real) <= allowed))
+        return bool(np.all(np.abs(self.complex_step - self.real) <= allowed))
 
     def sure(self, floor: float) -> bool:
         """Whether the differences have converged. At a kink they do not."""
@@ -113,6 +117,8 @@ class OwnRuns(Runs):
         if not len(bump.entries):
             return Derivative(np.zeros(0), np.zeros(0), 0.0)
         base = float(self.losses([bump._replace(entries=bump.entries[:1])], [np.zeros(1)])[0][0])
+        if not np.isfinite(base):  # the user's code fails with a variable of this shape
+            return Derivative(*np.full((2, len(bump.entries)), np.nan), math.inf)
         size = np.where(np.isfinite(size), size, 1.0)
         largest = float(np.abs(size).max())
         entries = [Losses(entry, largest, base, precision) for entry in size.tolist()]
@@ -143,18 +149,22 @@ class OwnRuns(Runs):
         return [numerics[i] for i in range(len(entries))]
 
     def together(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The losses of one run with all bumps. If that run fails, each of the bumps gets a run of
-        its own."""
+        """The losses of one run with all bumps. If that run fails, each entry gets a run of its
+        own."""
         kind = np.result_type(*steps, float)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 return [losses.astype(kind) for losses in super().together(bumps, steps)]
         except Exception:  # whatever the user's code raises there
-            if len(bumps) == 1:
-                return [np.full(len(bumps[0].entries), np.nan, kind)]
-            return [losses for bump, added in zip(bumps, steps, strict=True)
-                    for losses in self.together([bump], [added])]
+            alone = singles(bumps)
+            if len(alone) == 1:
+                return [np.full(1, np.nan, kind)]
+            added = np.concatenate([np.broadcast_to(step, len(bump.entries))
+                                    for bump, step in zip(bumps, steps, strict=True)])
+            losses = np.concatenate([self.together([bump], [added[[k]]])[0]
+                                     for k, bump in enumerate(alone)])
+            return np.split(losses, np.cumsum([len(bump.entries) for bump in bumps])[:-1])
 
 
 def entries_of(forward: Trace, bump: Bumps) -> np.ndarray:

@@ -6,18 +6,18 @@ import ast
 import copy
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from backend.errors import UserError
-from grads.check.continuation.namespace import namespaces_of
+from grads.check.continuation.namespace import Replacements, namespaces_of, replaced
 from grads.stepper.tracing.methods import installed, methods_of
 from grads.stepper.tracing.parts import Parts
 from grads.stepper.tracing.rewrite import LISTENER, Chain, Loop, Rewriter, Site
-from grads.stepper.tracing.source import Source
+from grads.stepper.tracing.source import LAMBDA, Source
 
 Edits = Mapping[str, Sequence[tuple[str, str]]]  # function name -> (old, new) pieces of its source
 
@@ -55,8 +55,8 @@ class Program:
         self.parts = rewrites.texts if parts else None
         self.sites, self.chains, self.loops = rewrites.sites, rewrites.chains, rewrites.loops
         self.returns = returns
-        self.bound = [function.__self__] if inspect.ismethod(function) else []
-        self.start = start = plain_function(function)
+        self.start, self.bound, self.keywords = unwrapped(function)
+        start = self.start
         follow = list(follow)
         self.methods = methods_of(item for item in follow if isinstance(item, type))
         followed = {start, *functions_of(item for item in follow if not isinstance(item, type))}
@@ -69,7 +69,8 @@ class Program:
                 if key not in rewrites.codes:
                     rewrites.codes[key] = self.rewritten(called)
                 self.codes[called] = rewrites.codes[key]
-                waiting += [callee for callee in called_by(called) if callee in followed]
+                waiting += [callee for callee in called_by(called)
+                            if callee in followed and callee.__name__ != LAMBDA]
         self.link()
 
     def edited(self, edits: Edits) -> Program:
@@ -99,31 +100,37 @@ class Program:
         return other
 
     def link(self) -> None:
-        """Create the copies of the functions, so that they call each other. Each copy has a copy of
-        its module's namespace."""
-        self.namespaces: dict[int, dict[str, Any]] = {}
-        self.copies = {function: self.copy_of(function, code)
-                       for function, code in self.codes.items()}
-        for names in self.namespaces.values():
-            names.update({name: with_copies(value, self.copies) for name, value in names.items()
-                          if any(called in self.copies for called in functions_in(value))})
+        """Create the copies of the functions. While the program runs, their modules have the copies
+        in place of the functions, and tables with the copies."""
+        self.copies = {function: copy_of(function, code) for function, code in self.codes.items()}
+        self.namespaces = {id(function.__globals__): function.__globals__
+                           for function in self.copies}
+        self.replacements: Replacements = {
+            id(value): (value, with_copies(value, self.copies))
+            for names in self.namespaces.values() for value in names.values()
+            if any(called in self.copies for called in functions_in(value))}
         self.entry = self.copies[self.start]
 
     def run(self, listener: Any, *arguments: Any, **named: Any) -> Any:
         """Run the function and return its result. The listener is called for every assignment."""
-        for names in self.namespaces.values():
-            names[LISTENER] = listener
+        spaces = list(self.namespaces.values())
+        before = [names.get(LISTENER) for names in spaces]
         random = np.random.get_state()  # so that every run gets the same
         try:
-            with installed(self.methods, self.copies):
-                return self.entry(*self.bound, *arguments, **named)
+            with replaced(spaces, self.replacements), installed(self.methods, self.copies):
+                for names in spaces:
+                    names[LISTENER] = listener
+                return self.entry(*self.bound, *arguments, **self.keywords | named)
         finally:
             np.random.set_state(random)
+            for names, outer in zip(spaces, before, strict=True):
+                names[LISTENER] = outer
 
     @cached_property
     def spaces(self) -> list[dict[str, Any]]:
         """The namespaces of the rewritten functions and of those that are not rewritten."""
-        return [*self.namespaces.values(), *(namespaces_of(self.start) or [])]
+        others = {id(space): space for space in namespaces_of(self.start) or []}
+        return list((self.namespaces | others).values())
 
     def function_at(self, file: str, line: int) -> FunctionType:
         """The original function that contains the line of a step."""
@@ -155,25 +162,36 @@ class Program:
         code = compile(module, source.file, "exec", dont_inherit=True)
         return code_named(code_named(code, "_maker_"), function.__code__.co_name)
 
-    def copy_of(self, function: FunctionType, code: CodeType) -> FunctionType:
-        """The rewritten function with the defaults and the closure of the original."""
-        names = self.namespaces.setdefault(
-            id(function.__globals__), dict(function.__globals__))
-        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        closure = tuple(cells[name] for name in code.co_freevars)
-        copied = FunctionType(code, names, function.__name__, function.__defaults__, closure)
-        copied.__kwdefaults__, copied.__qualname__ = function.__kwdefaults__, function.__qualname__
-        return copied
+
+def copy_of(function: FunctionType, code: CodeType) -> FunctionType:
+    """The rewritten function with the defaults, the closure and the module of the original."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    copied = FunctionType(code, function.__globals__, function.__name__, function.__defaults__,
+                          closure)
+    copied.__kwdefaults__, copied.__qualname__ = function.__kwdefaults__, function.__qualname__
+    return copied
 
 
-def plain_function(function: Any) -> FunctionType:
-    """The plain function behind a function or a method. Raises `UserError` if it has no Python
-    source."""
-    plain = getattr(function, "__func__", function)
-    if not isinstance(plain, FunctionType):
-        raise UserError(f"{getattr(function, '__name__', function)!s} cannot be traced: expected a "
-                        "function written in Python with def")
-    return plain
+def unwrapped(function: Any) -> tuple[FunctionType, list[Any], dict[str, Any]]:
+    """The plain function behind a method, a `functools.partial` or an object that can be called,
+    and the arguments that are bound to it. Raises `UserError` if it is not written in Python."""
+    plain, bound, keywords = function, list[Any](), dict[str, Any]()
+    while not isinstance(plain, FunctionType):
+        if isinstance(plain, partial):
+            bound, keywords = [*plain.args, *bound], plain.keywords | keywords
+            plain = plain.func
+        elif inspect.ismethod(plain):
+            plain, bound = plain.__func__, [plain.__self__, *bound]
+        elif hasattr(plain, "__wrapped__"):  # by a cache
+            plain = plain.__wrapped__
+        elif inspect.ismethod(getattr(plain, "__call__", None)):  # noqa: B004 (its method is used)
+            plain = plain.__call__
+        else:
+            raise UserError(f"{getattr(function, '__name__', function)!s} cannot be traced: "
+                            "expected a function written in Python; write one with def that calls "
+                            "it")
+    return plain, bound, keywords
 
 
 def functions_of(follow: Iterable[Any]) -> Iterator[FunctionType]:
@@ -182,9 +200,9 @@ def functions_of(follow: Iterable[Any]) -> Iterator[FunctionType]:
         if isinstance(followed, ModuleType):
             yield from (value
                         for value in vars(followed).values() if isinstance(value, FunctionType)
-                        and value.__module__ == followed.__name__ and value.__name__ != "<lambda>")
+                        and value.__module__ == followed.__name__ and value.__name__ != LAMBDA)
         else:
-            yield plain_function(followed)
+            yield unwrapped(followed)[0]
 
 
 def called_by(function: FunctionType) -> list[FunctionType]:
@@ -203,7 +221,7 @@ def functions_in(value: Any, depth: int = 2) -> Iterator[FunctionType]:
     if isinstance(value, FunctionType):
         yield value
     elif isinstance(value, (dict, tuple)) and depth:
-        for entry in value.values() if isinstance(value, dict) else value:
+        for entry in (*value, *value.values()) if isinstance(value, dict) else value:
             yield from functions_in(entry, depth - 1)
 
 
@@ -212,7 +230,8 @@ def with_copies(value: Any, copies: Mapping[FunctionType, FunctionType]) -> Any:
     if isinstance(value, FunctionType):
         return copies.get(value, value)
     if isinstance(value, dict):
-        return {key: with_copies(entry, copies) for key, entry in value.items()}
+        return {with_copies(key, copies): with_copies(entry, copies)
+                for key, entry in value.items()}
     if isinstance(value, tuple):
         parts = [with_copies(entry, copies) for entry in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)

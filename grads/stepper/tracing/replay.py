@@ -29,6 +29,8 @@ from grads.stepper.trace import Trace
 from grads.stepper.tracing.record import Origin
 from grads.stepper.tracing.values import Path, at, changed, is_array, unpack
 
+Loss = Callable[[Any, Sequence[Any]], Any]  # of a forward's result, and its arguments after the run
+SPARE = 1000  # steps by which a perturbed run may be longer: it may iterate to a tolerance
 LANES = 512  # perturbations in one run
 MEMORY = 2**18  # numbers of one array in all lanes: they fit a cache
 
@@ -85,10 +87,11 @@ def assigned(trace: Trace, origin: Origin) -> Places:
 class Runs:
     """Runs a traced forward with perturbed variables.
 
-    Arguments: forward, its trace; arguments and named, of the call; loss, a function of its result.
+    Arguments: forward, its trace; arguments and named, of the call; loss, a function of its result
+    and of its arguments after the run.
     """
 
-    def __init__(self, forward: Trace, arguments: Sequence[Any], loss: Callable[[Any], Any],
+    def __init__(self, forward: Trace, arguments: Sequence[Any], loss: Loss,
                  named: dict[str, Any]) -> None:
         self.forward, self.arguments, self.loss, self.named = forward, arguments, loss, named
 
@@ -133,12 +136,12 @@ def groups(forward: Trace, bumps: Sequence[Bumps]) -> Iterator[list[int]]:
 
 def rerun(
     trace: Trace, arguments: Sequence[Any], bumps: Sequence[Bumps], steps: np.ndarray,
-    named: dict[str, Any], loss: Callable[[Any], Any],
+    named: dict[str, Any], loss: Loss,
 ) -> list[np.ndarray]:
     """The loss with a step added to one entry at a time.
 
     Arguments: trace, of the function; arguments and named, of its call; bumps, the entries to be
-    perturbed in turn; steps, one for each entry of all bumps; loss, a function of the result.
+    perturbed in turn; steps, one for each entry of all bumps; loss, of the result and arguments.
     Returns one array (n,) for each of the bumps. Raises `UserError` if a perturbed run takes
     another path through the function.
     """
@@ -152,10 +155,10 @@ def rerun(
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
             replay = Replay(trace, [(bump.places, LaneArray(kind(added)))
                                     for bump, added in perturbations(bumps, steps)])
-            values = lanes_of(loss(replay.run(arguments, named)), width)
-    except UserError:
-        raise
-    except Exception:  # caused by lanes or by the function: a single run will show which
+            values = lanes_of(loss(*replay.outcome(arguments, named)), width)
+    except Exception as error:  # caused by lanes or by the function: a single run will show which
+        if isinstance(error, UserError) and not is_users:
+            raise
         values = apart(trace, arguments, singles(bumps), steps, named, loss)
     ends = np.cumsum([len(bump.entries) for bump in bumps])
     return np.split(values, ends[:-1])
@@ -176,7 +179,7 @@ def singles(bumps: Sequence[Bumps]) -> list[Bumps]:
 
 def apart(
     trace: Trace, arguments: Sequence[Any], bumps: Sequence[Bumps], steps: np.ndarray,
-    named: dict[str, Any], loss: Callable[[Any], Any],
+    named: dict[str, Any], loss: Loss,
 ) -> np.ndarray:
     """The loss of each of the bumps, all of one entry, which cannot be lanes of one run.
 
@@ -195,7 +198,7 @@ def apart(
 
 def alone(
     trace: Trace, bump: Bumps, step: np.ndarray, arguments: Sequence[Any], named: dict[str, Any],
-    loss: Callable[[Any], Any], kind: Callable[[Any], Any],
+    loss: Loss, kind: Callable[[Any], Any],
 ) -> Any:
     """The loss of one perturbed run, without lanes.
 
@@ -207,7 +210,7 @@ def alone(
     try:
         with warnings.catch_warnings(), stand_in:
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
-            return np.reshape(plain(loss(replay.run(arguments, named))), ())[()]
+            return np.reshape(plain(loss(*replay.outcome(arguments, named))), ())[()]
     except (TypeError, np.exceptions.ComplexWarning) as error:
         if kind is continued or not np.iscomplexobj(step):
             raise
@@ -245,7 +248,7 @@ class Replay:
         self.arguments, state = arguments, State(self.program.entry)
         if isinstance(arguments, Untouched):
             self.arguments = arguments.copied(self.arrays)
-        spaces = [(space, name, value) for space in self.program.namespaces.values()
+        spaces = [(space, name, value) for space in self.program.spaces * bool(self.arrays)
                   for name, value in space.items() if id(value) in self.arrays]
         try:
             for space, name, value in spaces:
@@ -257,6 +260,10 @@ class Replay:
             for space, name, value in spaces:
                 space[name] = value
             state.restore()
+
+    def outcome(self, arguments: Sequence[Any], named: dict[str, Any]) -> tuple[Any, Sequence[Any]]:
+        """The result of `run`, and the arguments after it: a layer may keep its output."""
+        return self.run(arguments, named), self.arguments
 
     # --- what a rewritten function calls; a frame needs no state of its own
 
@@ -291,7 +298,7 @@ class Replay:
         if self.end is not None and count == self.end[0]:
             self.same_path(number, count)
             raise Reached(at(value, self.trace.target(self.end).place or ()))
-        if not bumps and count > 2 * len(self.trace.steps):
+        if not bumps and count > 2 * len(self.trace.steps) + SPARE:
             self.same_path(number, count)
         return value
 

@@ -63,9 +63,10 @@ def returned_gradients(forward: Trace, backward: Trace, arguments: tuple[Any, ..
     for path, leaf in leaves(backward.result):
         place = argument_of(path, backward.result, names, arguments)
         if place in given and is_real(leaf) and np.size(leaf) == given[place].size:
-            shape, place = given[place].shape, in_parameters(forward, place)
+            shape, argument = given[place].shape, names[place[0]]
+            place = in_parameters(forward, place)
             name = next((target.name for target in forward.steps[0].targets
-                         if target.place == place), names[place[0]])
+                         if target.place == place), argument)
             partner = Partner(name, 0, Places(steps=((0, place),)), shape,
                               np.arange(int(np.prod(shape))))
             gradients.append(Returned(path, np.array(leaf, float), partner,
@@ -74,9 +75,9 @@ def returned_gradients(forward: Trace, backward: Trace, arguments: tuple[Any, ..
 
 
 def forward_names(forward: Trace, count: int) -> list[str]:
-    """The names of the forward's parameters."""
-    targets = forward.steps[0].targets if forward.steps else ()
-    names = {target.place[0]: root_of(target.name) for target in targets if target.place}
+    """The names of the forward's parameters, without those that a method or a partial binds."""
+    targets, bound = forward.steps[0].targets if forward.steps else (), len(forward.program.bound)
+    names = {target.place[0] - bound: root_of(target.name) for target in targets if target.place}
     return [names.get(i, str(i)) for i in range(count)]
 
 
@@ -90,6 +91,8 @@ def argument_of(path: Path, result: Any, names: list[str], arguments: tuple[Any,
         return (0, *path) if alone else (
             (names.index(path[0]), *path[1:]) if path[0] in names else ())
     is_sequence = isinstance(result, (list, tuple))
+    if is_sequence and not path:  # plain numbers, such as (0, 0)
+        return ()
     if len(arguments) == 1 and not (is_sequence and len(result) == 1):
         return (0, *path)
     gradients = result if is_sequence else [result]
@@ -102,10 +105,10 @@ def argument_of(path: Path, result: Any, names: list[str], arguments: tuple[Any,
 def in_parameters(forward: Trace, place: Path) -> Path:
     """A path among the arguments as a path among the parameters, where `*rest` gathers several
     arguments into a single parameter."""
-    code = forward.program.entry.__code__
-    rest = place[0] - code.co_argcount
+    code, number = forward.program.entry.__code__, place[0] + len(forward.program.bound)
+    rest = number - code.co_argcount
     gathers = code.co_flags & inspect.CO_VARARGS and rest >= 0
-    return (code.co_argcount, rest, *place[1:]) if gathers else place
+    return (code.co_argcount, rest, *place[1:]) if gathers else (number, *place[1:])
 
 
 def is_real(leaf: Any) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from grads.check.report import Report
 from grads.derivations.examples import Example, Request, Sizes, is_fed
 from grads.derivations.scores import Variant
 from grads.stepper.trace import Edits, Origin, Step, Trace, record, trace
@@ -59,6 +60,8 @@ class Derivation:
     kept: Kept | None = None  # how gradients are read that a loss returns, or a layer keeps
     loss_at: Callable[[Trace], Origin | None] | None = None  # of a forward that is the backward
     # too: where it assigns the loss
+    report: Report | None = None  # of `grads check`, without a diagnosis
+    diagnosed: Callable[[], Report | None] = lambda: None  # makes the same with one
     rewrites: Rewrites = field(default_factory=Rewrites, repr=False, compare=False)  # of a user's
 
     def run(
@@ -169,9 +172,13 @@ class Run:
             return "value"
         return "sum of (upstream gradient × output), which stands for a loss,"
 
-    def loss(self, result: Any) -> Any:
-        """The loss, computed from what the forward returned."""
-        return self.derivation.loss(self.example, result)
+    def loss(self, result: Any, after: Sequence[Any] | None = None) -> Any:
+        """The loss, computed from what the forward returned.
+
+        Argument after: the forward's arguments after that run (default: those of the example).
+        """
+        example = self.example if after is None else replace(self.example, arguments=tuple(after))
+        return self.derivation.loss(example, result)
 
     def runs(self, forward: Trace) -> Runs:
         """Runs of the forward with perturbed variables. Argument forward: a trace of it."""

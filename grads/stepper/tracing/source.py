@@ -13,11 +13,13 @@ from types import FunctionType
 
 from backend.errors import UserError
 
+LAMBDA = "<lambda>"  # the name of a function without one
 EQUATION = re.compile(r"(?<![\w.])\d+\.\d+(?!\.?\d)")  # 2.36, but not 4.2.3, a section
 
 
 class Source:
-    """The text of one function: its lines, comments and syntax tree."""
+    """The text of one function: its lines, comments and syntax tree. A lambda gets the tree of a
+    function that returns its expression."""
 
     def __init__(self, function: FunctionType, edits: Sequence[tuple[str, str]] = ()) -> None:
         self.file, text, first = source_of(function)
@@ -33,6 +35,8 @@ class Source:
                             f"source does not parse alone ({error})") from None
         ast.increment_lineno(module, first - 1)
         definition = module.body[0]
+        if function.__name__ == LAMBDA:
+            definition = definition_of(module, function)
         if not isinstance(definition,
                           ast.FunctionDef) or definition.name != function.__code__.co_name:
             raise UserError(f"{self.file}:{first}: {function.__qualname__} cannot be traced: only "
@@ -55,11 +59,28 @@ def source_of(function: FunctionType) -> tuple[str, str, int]:
     """A function's file, its source without indentation, and the number of its first line."""
     code = function.__code__
     try:
-        lines, first = inspect.getsourcelines(code)
+        lines, first = (inspect.findsource(code)[0], 1) if function.__name__ == LAMBDA else (
+            inspect.getsourcelines(code))
     except (OSError, TypeError, IndexError):
         raise UserError(f"{function.__qualname__} has no source to trace ({code.co_filename}, line "
                         f"{code.co_firstlineno}): write it in a file") from None
     return code.co_filename, textwrap.dedent("".join(lines)), max(first, 1)
+
+
+def definition_of(module: ast.Module, function: FunctionType) -> ast.stmt:
+    """A lambda as the definition of a function. Raises `UserError` if its line has several."""
+    code = function.__code__
+    found = [node for node in ast.walk(module)
+             if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+             and [name.arg for name in ast.walk(node.args) if isinstance(name, ast.arg)] == list(
+                 code.co_varnames[:code.co_argcount + code.co_kwonlyargcount])]
+    if len(found) != 1:
+        raise UserError(f"{code.co_filename}:{code.co_firstlineno}: of a lambda beside others in "
+                        "its line the steps cannot be traced: write it with def")
+    node = found[0]
+    body = ast.copy_location(ast.Return(node.body), node.body)
+    definition = ast.copy_location(ast.FunctionDef(LAMBDA, node.args, [body], []), node)
+    return ast.fix_missing_locations(definition)
 
 
 def edited(text: str, old: str, new: str, name: str) -> str:

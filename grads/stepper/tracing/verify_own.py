@@ -45,17 +45,21 @@ class Own:
     def __init__(self, run: Run, most: int | None) -> None:
         self.pair = Compared(run, most)
         self.blame = Blame(self.pair)
-        self.backward, self.floor = run.backward, self.pair.floor
+        self.backward, self.floor, self.report = run.backward, self.pair.floor, self.pair.report
         has_upstream = run.example.upstream is not None
         self.written_over = written_over(run.backward, run.given) if has_upstream else None
 
     @property
     def verdict(self) -> str:
-        """right, wrong or undecided; nothing if no returned gradient was compared."""
+        """That of `grads check` where it is wrong or undecided, else that of the returned gradients;
+        nothing if none was compared, by either."""
+        said = self.report.verdict if self.report is not None else ""
         known = {numbers.status for numbers in self.pair.results}
-        if "wrong" in known or self.written_over is not None:
+        if "wrong" in known | {said} or self.written_over is not None:
             return "wrong"
-        return "undecided" if "undecided" in known else "right" if known else "nothing"
+        if "undecided" in known | {said}:
+            return "undecided"
+        return "right" if known or said == "ok" else "nothing"
 
     def notes(self) -> list[str]:
         """Sentences on the returned gradients."""
@@ -72,7 +76,16 @@ class Own:
             line = self.backward.steps[self.written_over[0]].line
             notes.append(f"WRONG: line {line} writes over the upstream gradient, which the caller "
                          "still has.")
-        return notes
+        return [*notes, *(self.causes() if self.verdict == "wrong" else [])]
+
+    def causes(self) -> list[str]:
+        """What `grads check` says about a wrong gradient: the mistake, where it finds it."""
+        report = self.pair.run.derivation.diagnosed()
+        if report is None or report.verdict != "wrong":
+            return []
+        said = report.remarks()
+        return [f"WRONG, as grads check finds: {line}"
+                for line in said[:len(said) - len(report.notes)]]
 
     # --- every gradient
 

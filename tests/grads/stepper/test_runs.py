@@ -48,7 +48,7 @@ def runs():
     rng = np.random.default_rng(3)
     arguments = Untouched((rng.normal(size=3), rng.normal(size=(3, 3))))
     traced = trace(rectified, *arguments.copied(), returns=True)
-    return traced, OwnRuns(traced, arguments, lambda result: result, {}), arguments
+    return traced, OwnRuns(traced, arguments, lambda result, _: result, {}), arguments
 
 
 def test_complex_steps_in_lanes_are_those_of_single_runs(runs, monkeypatch):
@@ -56,7 +56,7 @@ def test_complex_steps_in_lanes_are_those_of_single_runs(runs, monkeypatch):
     x = Bumps(assigned(traced, (0, 0)), (3,), np.arange(3))
     W = Bumps(assigned(traced, (0, 1)), (3, 3), np.arange(9))
     single = [[replay.alone(traced, bump._replace(entries=np.array([entry])), np.array([1e-30j]),
-                            arguments, {}, lambda result: result, continued)
+                            arguments, {}, lambda result, _: result, continued)
                for entry in bump.entries] for bump in (x, W)]
     monkeypatch.setattr(replay, "alone", None)  # lanes must do
     together = many.losses([x, W], [np.full(3, 1e-30j), np.full(9, 1e-30j)])

@@ -337,8 +337,9 @@ def test_functions_without_source():
         trace(names["made_up"], 1)
     with pytest.raises(UserError, match="tanh cannot be traced"):
         trace(np.tanh, 1.0)
-    with pytest.raises(UserError, match="cannot be traced"):
-        trace(lambda x: x, 1.0)
+    first, second = lambda x: x, lambda x: 2 * x
+    with pytest.raises(UserError, match="write it with def"):
+        trace(first if second(1) else second, 1.0)
 
 
 # --- functions in tables ------------------------------------------------------------------------

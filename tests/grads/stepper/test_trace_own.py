@@ -46,7 +46,7 @@ def verified(pairing=PAIR, edits=None, function=energy, back=energy_grad):
     arguments = rng.normal(size=3), rng.normal(size=(2, 3))
     forward = trace(function, *arguments)
     backward = trace(back, *arguments, forward.result[1], edits=edits)
-    runs = Runs(forward, arguments, lambda result: result[0], {})
+    runs = Runs(forward, arguments, lambda result, _: result[0], {})
     return {check.name: check for check in verify(pairing, backward, runs)}
 
 

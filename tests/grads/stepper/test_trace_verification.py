@@ -215,7 +215,7 @@ def test_where_the_model_is_nearly_certain_rounding_is_no_mistake() -> None:
     arguments = ({name: 10 * W for name, W in example.arguments[0].items()}, *example.arguments[1:])
     forward = trace(derivation.forward, *arguments, follow=derivation.follow, **example.named)
     backward = trace(derivation.backward, *arguments, forward.result[1], follow=derivation.follow)
-    runs = Runs(forward, arguments, lambda result: result[0], example.named)
+    runs = Runs(forward, arguments, lambda result, _: result[0], example.named)
     checks = verify(derivation.pairing, backward, runs, central=False, most=3)
     assert not [check for check in checks if check.status == "wrong"]
     assert [check for check in checks if check.error is not None and relative_error(
@@ -235,6 +235,6 @@ def test_few_lanes_that_decide_otherwise_cost_few_runs(monkeypatch):
     steps[0] = 4.0
     forward = trace(decided, x)
     bump = Bumps(assigned(forward, (1, 0)), x.shape, np.arange(64))
-    losses, = Runs(forward, (x,), lambda result: result, {}).losses([bump], [steps])
+    losses, = Runs(forward, (x,), lambda result, _: result, {}).losses([bump], [steps])
     np.testing.assert_allclose(losses, [8.0, *steps[1:]])
     assert 1 < len(runs) < 16

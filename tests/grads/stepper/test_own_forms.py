@@ -1,0 +1,193 @@
+"""Forms in which people write functions and layers: the walk is as right about them as the check."""
+
+import pytest
+
+from grads.cli import main
+
+HEAD = "import functools\n\nimport numpy as np\n\n"
+# A name, a right file, and a piece of it with a mistake in its place
+KEEPS = ("h", """
+class Tanh:  # keeps its results and returns nothing
+    def forward(self, inputs):
+        self.output = np.tanh(inputs)
+
+    def backward(self, dvalues):
+        self.dinputs = dvalues * (1 - self.output ** 2)
+
+h = Tanh()
+
+def h_inputs(rng):
+    return rng.normal(size=(2, 3))
+""", "(1 - self.output ** 2)", "(1 - self.output)")
+PARTIAL = ("cost", """
+def power(n, x, scale=1.0):
+    return scale * np.sum(x ** n)
+
+class Gradient:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, x):
+        g = self.scale * 3 * x ** 2
+        return g
+
+cost = functools.partial(power, 3, scale=0.5)
+cost_gradient = Gradient(0.5)
+
+def cost_inputs(rng):
+    return [rng.normal(size=4)]
+""", "3 * x ** 2", "2 * x ** 2")
+LAMBDAS = ("f", """
+sigmoid = lambda a: 1 / (1 + np.exp(-a))
+W = np.arange(1.0, 4.0)
+scaled = lambda x: x * W
+
+def f_inputs(rng):
+    return [rng.normal(size=3)]
+
+f_forward = lambda x: (sigmoid(scaled(x)), x)
+
+def f_backward(ds, x):
+    s = sigmoid(scaled(x))
+    dx = ds * s * (1 - s) * W
+    return dx
+""", "(1 - s) * W", "(1 - s)")
+TABLE = ("f", """
+RULES = {}
+
+def square(x):
+    return x ** 2
+
+def rule(x):
+    d = 2 * x
+    return d
+
+RULES[square] = rule
+
+def f_inputs(rng):
+    return [rng.normal(size=3)]
+
+def f(x):
+    return np.sum(square(x))
+
+def f_gradient(x):
+    dx = RULES[square](x)
+    return dx
+""", "d = 2 * x", "d = 3 * x")
+TAPE = ("f", """
+from contextlib import contextmanager
+
+_TAPE = None
+
+@contextmanager
+def recording():
+    global _TAPE
+    _TAPE = []
+    yield _TAPE
+    _TAPE = None
+
+def exponential(x):
+    y = np.exp(x)
+    if _TAPE is not None:
+        _TAPE.append(lambda d: d * y)
+    return y
+
+def f_inputs(rng):
+    return [rng.normal(size=3)]
+
+def f_forward(x):
+    with recording() as tape:
+        y = exponential(exponential(x))
+    return y, tape
+
+def f_backward(d, tape):
+    for pull in reversed(tape):
+        d = pull(d)
+    return d
+""", "reversed(tape)", "tape[:1]")
+RAGGED = ("f", """
+def f_inputs(rng):
+    return [rng.normal(size=3)]
+
+def f_forward(x):
+    kept = (x, [np.exp(x), 1.0, (x[:2], 2)])
+    return np.sum(kept[1][0]), kept
+
+def f_backward(d, kept):
+    parts = [kept[1][0], d]
+    g = np.array([parts[1] * e for e in parts[0]])
+    return g
+""", "parts[1] * e", "parts[1] + e")
+KEPLER = ("radius", """
+import math
+
+def radius_inputs(rng):
+    return [np.array([1.2, 0.3, 2.5])]
+
+def anomaly(M, e):
+    E = M
+    for _ in range(50):
+        step = (E - e * math.sin(E) - M) / (1 - e * math.cos(E))
+        E -= step
+        if abs(step) < 1e-14:
+            break
+    return E
+
+def radius(p):
+    M, e, a = p
+    return a * (1 - e * math.cos(anomaly(M, e)))
+
+def radius_gradient(p):
+    M, e, a = p
+    E = anomaly(M, e)
+    k = 1 - e * math.cos(E)
+    return [np.array([a * e * math.sin(E) / k, a * (e * math.sin(E) ** 2 / k - math.cos(E)), k])]
+""", "math.sin(E) ** 2", "math.sin(E)")
+FLOATS = ("price", """
+from math import exp
+
+def price_inputs(rng):
+    return [1.5, 0.25]
+
+def price(S, r):
+    loss = S * exp(-r)
+    dS = exp(-r)
+    dr = -S * exp(-r)
+    return loss, dS, dr
+""", "dr = -S", "dr = S")
+FORMS = {"keeps its output": KEEPS, "partial and object": PARTIAL, "lambdas": LAMBDAS,
+         "a table by functions": TABLE, "a tape in a global": TAPE, "ragged": RAGGED,
+         "iterates": KEPLER, "floats": FLOATS}
+
+
+def walked(file, name, source):
+    """The exit status of the walk."""
+    file.write_text(HEAD + source)
+    try:
+        main(["walk", f"{file}:{name}"])
+    except SystemExit as ended:
+        return ended.code
+    return 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_right_functions_are_right_and_wrong_ones_wrong(form, tmp_path, capsys):
+    name, source, old, new = FORMS[form]
+    assert walked(tmp_path / "right.py", name, source) == 0
+    assert "\nRIGHT" in capsys.readouterr().out
+    assert source.count(old) == 1
+    assert walked(tmp_path / "wrong.py", name, source.replace(old, new)) == 1
+    assert "\nWRONG" in capsys.readouterr().out
+
+
+def test_the_user_module_is_left_as_it_was(tmp_path):
+    from grads.stepper.explorer.settings import Settings
+    from grads.stepper.explorer.own import own_derivation
+
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + TABLE[1])
+    derivation = own_derivation(f"{file}:f", Settings())
+    space = derivation.forward.__globals__
+    before = dict(space)
+    derivation.run()
+    assert {name for name in before if space[name] is not before[name]} <= {"_listener_"}

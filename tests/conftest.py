@@ -18,8 +18,10 @@ from threadpoolctl import threadpool_limits
 import backend
 
 # One thread of the BLAS in tests and in what they start. With several, commands may warn on stderr
-# that other programs use the processors, and tests that read stderr would fail.
+# that other programs use the processors, and tests that read stderr would fail. One thread of
+# PyTorch too, because a second one only waits where arrays are small.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), user_api="blas")
 
 # Hypothesis draws the same examples each time, so that failures repeat; HYPOTHESIS_PROFILE=random

@@ -1,14 +1,8 @@
 """Converts weights of PyTorch's `nn.RNN`, `nn.LSTM` and `nn.GRU` to ours and back, without PyTorch.
 
-| | rows of a weight, block by block |
-|---|---|
-| `lstm` | i, f, o, h_hat |
-| `nn.LSTM` | i, f, g, o; g is h_hat |
-| `gru-after` | r, z, h~ |
-| `nn.GRU` | r, z, n; n is h~ |
-
-`nn.GRU` is the unit `gru-after`. The unit `gru` of Bahdanau et al. is another function (erratum
-17), which no module of PyTorch computes.
+`Cell.torch` says where PyTorch's blocks of rows stand here: i, f, g, o of `nn.LSTM`, where g is
+h_hat, and r, z, n of `nn.GRU`, where n is h~. `nn.GRU` is the cell of `lstm.cells.gru_after`. The
+`gru` of Bahdanau et al. is another function (erratum 17), which no module of PyTorch computes.
 
 | ours | PyTorch's, of layer 0 |
 |---|---|
@@ -18,7 +12,7 @@
 
 Matrices are only rearranged, so they come back equal to the bit. Two biases become their sum. On
 the way back the second bias is zero. The last blocks of a GRU's two biases are not added, because r
-multiplies one of them (`lstm.cells.gru_after`).
+multiplies one of them: the cell has it in `Cell.biases`.
 """
 
 from __future__ import annotations
@@ -28,17 +22,18 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from backend.errors import check_among
+from lstm.cells import CELLS
 from lstm.parameters import Parameters
 
-ORDERS = {"rnn": [0], "lstm": [0, 1, 3, 2], "gru-after": [0, 1, 2]}  # each is its own inverse
+ORDERS = {unit: cell.torch for unit, cell in CELLS.items() if cell.torch}  # its own inverse
 
 
 def from_torch(state: Mapping[str, np.ndarray], unit: str, prefix: str) -> Parameters:
     """The parameters of a module of PyTorch under the names of `lstm.stack`.
 
-    Arguments: state, the module's weights by name, as in `state_dict()`; unit, lstm (for
-    `nn.LSTM`), gru-after (`nn.GRU`) or rnn (`nn.RNN` with tanh); prefix of our names. The numbers
-    of layers and directions, and whether there are biases, follow from the names.
+    Arguments: state, the module's weights by name, as in `state_dict()`; unit, a name in `ORDERS`,
+    such as lstm for `nn.LSTM`; prefix of our names. The numbers of layers and directions, and
+    whether there are biases, follow from the names.
     Raises ValueError for another unit, for a weight that is missing or that no such module has
     (those of `proj_size`), and for a shape that is not the unit's.
     """
@@ -55,7 +50,7 @@ def from_torch(state: Mapping[str, np.ndarray], unit: str, prefix: str) -> Param
         if "bias_ih_l0" in state:
             b_x, b_h = (_taken(state, f"bias_{kind}_{theirs}", unit, unread)
                         for kind in ("ih", "hh"))
-            apart = W_h.shape[1] if unit == "gru-after" else 0
+            apart = len(CELLS[unit].biases) * W_h.shape[1]
             added = len(b_x) - apart
             parameters[f"{ours}.b"] = np.concatenate(
                 [b_x[:added] + b_h[:added], b_x[added:], b_h[added:]])

@@ -20,7 +20,7 @@ from lstm.sampled import SAMPLE_WEIGHTS
 from nmt.models.contract import Architecture
 from nmt.models.registry import MODELS
 from nmt.models.translator_config import SITES
-from nmt.models.variants import NEVER, Variants
+from nmt.models.variants import NEVER, NORMALISED, Variants
 
 Choices = Mapping[str, Sequence[Any]]
 TINY = {"hidden_size": (2,), "embedding_size": (4,)}
@@ -61,11 +61,11 @@ ARCHITECTURES = {
         "output_bias": (True, False),
     }, {"lexicon_epsilon": (1e-3,), "input_feeding": (True, False)}, usual=True),
     "deep stacks": architecture("luong", {
-        "unit": ("lstm-norm", "lstm", "gru"), "residual": (True, False), "layers": (2, 3),
+        "unit": (*NORMALISED, "lstm", "gru"), "residual": (True, False), "layers": (2, 3),
         "input_feeding": (True, False), "attention": ("global", "none"),
         "bidirectional": (False, True), "bridge": (False, True), "biases": (True, False),
         "dropout": (0.0, 0.3), "dropout_sites": SITES, "clip_elements": (None, NEVER),
         "hidden_size": (3,),
-    }, {"unit": ("lstm-norm", "lstm"), "input_feeding": (True, False), "dropout": (0.3,),
+    }, {"unit": (*NORMALISED, "lstm"), "input_feeding": (True, False), "dropout": (0.3,),
         "hidden_size": (24,)}, usual=True),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from backend import Array, array_module
@@ -20,6 +20,15 @@ class Step(NamedTuple):
     now: State  # the state after the step, written
     saved: Array  # (B, saves H), written for the backward
     scratch: Array  # (B, G), whose values nobody reads after the step
+
+
+class Operator(NamedTuple):
+    """ONNX's operator that computes the same layer, and its blocks of rows."""
+
+    name: str
+    blocks: tuple[int, ...]  # for each of its blocks, the number of the block here
+    signs: tuple[float, ...]  # of its blocks
+    attributes: Mapping[str, int] = {}
 
 
 class Cell(NamedTuple):
@@ -45,6 +54,9 @@ class Cell(NamedTuple):
     backward: Callable[[State, Array | None, Step, Array, Array], None]
     gradients: Callable[[Array, Array, Array, Array], Array] | None = None
     biases: tuple[str, ...] = ()  # row blocks of b after those of the gates
+    torch: tuple[int, ...] = ()  # as `Operator.blocks`, of PyTorch's module; none: it has no such
+    onnx: Operator | None = None  # None: ONNX has no such layer
+    normalised: bool = False  # whether norms stand between the products and the gates
 
 
 @fused(kernels.add_recurrent)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from backend import Array, array_module
 from backend.fused import cells as kernels
 from backend.fused import fused
-from lstm.cells.cell import Cell, State, Step, add_recurrent, sigm
+from lstm.cells.cell import Cell, Operator, State, Step, add_recurrent, sigm
 
 GATES = ("r", "z", "h~")  # the row blocks of W: the two gates of one product, then the candidate
 
@@ -105,4 +105,6 @@ def gradients(da: Array, h_prev: Array, m: Array, dW_h: Array) -> Array:
     return da.sum(axis=0)
 
 
-GRU = Cell(1, GATES, 1, forward, backward, gradients)
+# ONNX's z weighs the old state, as 1 - z does here; sigm(-a) = 1 - sigm(a)
+GRU = Cell(1, GATES, 1, forward, backward, gradients,
+           onnx=Operator("GRU", (1, 0, 2), (-1.0, 1.0, 1.0)))

@@ -32,7 +32,7 @@ from __future__ import annotations
 from backend import Array, array_module
 from backend.fused import cells as kernels
 from backend.fused import fused
-from lstm.cells.cell import Cell, State, Step, sigm
+from lstm.cells.cell import Cell, Operator, State, Step, sigm
 
 GATES = ("r", "z", "h~")  # the row blocks of W, in PyTorch's order r, z, n
 BIASES = ("m",)  # the further blocks of b
@@ -104,4 +104,5 @@ def gradients(da: Array, h_prev: Array, r: Array, dW_h: Array) -> Array:
     return xp.concatenate([da.sum(axis=0), dm.sum(axis=0)])
 
 
-GRU_AFTER = Cell(1, GATES, 1, forward, backward, gradients, BIASES)
+GRU_AFTER = Cell(1, GATES, 1, forward, backward, gradients, BIASES, torch=(0, 1, 2),
+                 onnx=Operator("GRU", (1, 0, 2), (1.0, 1.0, 1.0), {"linear_before_reset": 1}))

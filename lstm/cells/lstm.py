@@ -22,7 +22,7 @@ from __future__ import annotations
 from backend import Array, array_module
 from backend.fused import cells as kernels
 from backend.fused import fused, in_place
-from lstm.cells.cell import Cell, State, Step, add_recurrent, sigm
+from lstm.cells.cell import Cell, Operator, State, Step, add_recurrent, sigm
 
 GATES = ("i", "f", "o", "h_hat")  # the row blocks of W, in this order (Eq. 2.35)
 
@@ -128,4 +128,5 @@ def blocks(u: Array) -> tuple[Array, Array, Array, Array]:
     return u[:, :H], u[:, H : 2 * H], u[:, 2 * H : 3 * H], u[:, 3 * H :]
 
 
-LSTM = Cell(2, GATES, 1, forward, backward)
+LSTM = Cell(2, GATES, 1, forward, backward, torch=(0, 1, 3, 2),
+            onnx=Operator("LSTM", (0, 2, 1, 3), (1.0, 1.0, 1.0, 1.0)))

@@ -115,4 +115,4 @@ def gradients(da_x: Array, h_prev: Array, saved: Array, dW_h: Array) -> Array:
     return xp.concatenate([array.sum(axis=0) for array in d])
 
 
-LSTM_NORM = Cell(2, GATES, sum(SAVED), forward, backward, gradients, BIASES)
+LSTM_NORM = Cell(2, GATES, sum(SAVED), forward, backward, gradients, BIASES, normalised=True)

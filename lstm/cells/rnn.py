@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from backend import Array, array_module
 from backend.pointwise import tanh_slope
-from lstm.cells.cell import Cell, State, Step, add_recurrent
+from lstm.cells.cell import Cell, Operator, State, Step, add_recurrent
 
 
 def forward(step: Step, b: Array | None, W_h: Array) -> None:
@@ -28,4 +28,4 @@ def backward(d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Ar
     array_module(da).matmul(da, W_h, out=dh)       # dh_{t-1} = W_hh' da         (2.28)
 
 
-RNN = Cell(1, ("",), 0, forward, backward)
+RNN = Cell(1, ("",), 0, forward, backward, torch=(0,), onnx=Operator("RNN", (0,), (1.0,)))

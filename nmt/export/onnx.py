@@ -10,17 +10,10 @@ with input feeding `fed` (N, H); with attention `memory` (N, S, He), `keys` (N, 
 (N, S); with the lexical module `words` (N, S, E). After a step the caller replaces `h` by `next_h`,
 `c` by `next_c` and `fed` by `next_fed`; the others stay. Search reorders axis N of all of them.
 
-ONNX's recurrent layers have their gates in another order, and its GRU has another update gate:
-
-| unit | here | ONNX |
-|---|---|---|
-| lstm | i, f, o, h_hat | i, o, f, c |
-| gru | r, z, h~; h = (1 - z) o h_prev + z o h~ | z, r, h; h = (1 - z) o h~ + z o h_prev |
-| gru-after | r, z, h~; h = z o h_prev + (1 - z) o h~ | the same, with `linear_before_reset` |
-
-Since sigm(-a) = 1 - sigm(a), the weights of z of a gru change their sign. ONNX resets the state
-before the product, as a gru does, or after it with `linear_before_reset`, as a gru-after does. The
-fourth block of biases of a gru-after is ONNX's bias of the candidate's product with the state.
+ONNX's recurrent layers have their gates in another order, i, o, f, c and z, r, h: each cell
+declares its operator (`lstm.cells.cell.Operator`). ONNX's GRU resets the state before the product,
+or after it with `linear_before_reset`. The further biases of a cell are ONNX's biases of the
+product with the state.
 """
 
 from __future__ import annotations
@@ -29,7 +22,7 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +30,7 @@ from attention.norm_cache import EPS
 from attention.scores import CONTENT, SCALED, SCORES, TANH
 from backend import to_host
 from backend.errors import UserError, missing
+from lstm.cells import CELLS
 from nmt.files import new_directory
 from nmt.models.translator_config import CHOICES, ModelConfig
 from nmt.run_files import vocabulary_file
@@ -45,29 +39,11 @@ from nmt.system import System
 FORMAT = "--format onnx"
 OPSET, IR_VERSION = 18, 10  # of 2023 and 2024: onnxruntime 1.18 and later run them
 COVERED: dict[str, tuple[Any, ...]] = {  # values of a model's keys that the graphs can express
-    "unit": ("lstm", "rnn", "gru", "gru-after"), "residual": (False,),
+    "unit": tuple(unit for unit, cell in CELLS.items() if cell.onnx), "residual": (False,),
     "attention": ("global", "none"),
     "score": tuple(score for score in CHOICES if score in CONTENT),
     "factors": ({},), "lexicon_epsilon": (None,),
 }
-
-
-class Layer(NamedTuple):
-    """A recurrent operator of ONNX.
-
-    blocks and signs: for each of ONNX's blocks of rows, the number of the block here, and its sign.
-    """
-
-    operator: str
-    blocks: tuple[int, ...]
-    signs: tuple[float, ...]
-    attributes: Mapping[str, int] = {}
-
-
-LAYERS = {"rnn": Layer("RNN", (0,), (1.0,)),
-          "lstm": Layer("LSTM", (0, 2, 1, 3), (1.0, 1.0, 1.0, 1.0)),
-          "gru": Layer("GRU", (1, 0, 2), (-1.0, 1.0, 1.0)),
-          "gru-after": Layer("GRU", (1, 0, 2), (1.0, 1.0, 1.0), {"linear_before_reset": 1})}
 
 
 def export(system: System, directory: Path) -> None:
@@ -166,7 +142,7 @@ def _decoder(system: System) -> Any:
     """The graph of one step of the decoder (Algorithm 5, lines 5-6)."""
     config, parameters, graph = system.recipe.model, _parameters(system), Graph()
     graph.input("tokens", np.int64, "N")
-    names = ("h", "c") if config.unit == "lstm" else ("h",)
+    names = ("h", "c")[: CELLS[config.unit].states]
     for name in names:
         graph.input(name, np.float32, "L", "N", "H")
     x = graph.node("Gather", graph.constant(parameters["decoder.W_e"]), "tokens")  # (N, E)
@@ -337,7 +313,9 @@ class Graph:
         names: the prefix of the parameters for each direction. state: the first states, zeros by
         default.
         """
-        operator, blocks, signs, attributes = LAYERS[unit]
+        cell = CELLS[unit]
+        assert cell.onnx is not None  # `COVERED`
+        operator, blocks, signs, attributes = cell.onnx
         H = len(parameters[f"{names[0]}.W"]) // len(blocks)
 
         def ordered(rows: np.ndarray) -> np.ndarray:
@@ -355,7 +333,7 @@ class Graph:
         inputs = [x, self.constant(W[..., :-H]), self.constant(W[..., -H:]), self.constant(b),
                   lengths, *state]
         direction = "bidirectional" if len(names) == 2 else "forward"
-        states, *last = self.nodes(operator, inputs, 3 if unit == "lstm" else 2, hidden_size=H,
+        states, *last = self.nodes(operator, inputs, 1 + cell.states, hidden_size=H,
                                    direction=direction, **attributes)
         return [self.merged(self.node("Transpose", states, perm=(0, 2, 1, 3))), *last]
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from lstm.cells import CELLS
 
 NEVER = 1e6  # a limit of element-wise clipping above all gradients in the catalogue
-PLAIN = tuple(unit for unit in CELLS if unit != "lstm-norm")  # units that all variants combine
+NORMALISED = tuple(unit for unit, cell in CELLS.items() if cell.normalised)
+PLAIN = tuple(unit for unit in CELLS if unit not in NORMALISED)  # units that all variants combine
 
 
 class Variants(NamedTuple):

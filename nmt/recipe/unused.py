@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from backend.errors import UserError
+from lstm.cells import CELLS
 from nmt.data.monolingual import PAIRINGS
 from nmt.models.contract import character_tables
 from nmt.models.rnnsearch_config import NO_LAYER
@@ -80,7 +81,7 @@ RULES = (
     _section("model", "scale", "initialisation", lambda model:
              model.initialisation in ("uniform", "xavier")),
     _section("model", "forget_bias", "unit biases", lambda model:
-             model.unit in ("lstm", "lstm-norm") and model.biases),
+             "f" in CELLS[model.unit].gates and model.biases),
     _section("model", "residual", "layers", lambda model: model.layers > 1),
     _section("model", "layer_size", "layer", lambda model: model.layer != NO_LAYER),
     _section("model", "query", "context", lambda model: model.context == "search"),

@@ -97,7 +97,7 @@ def test_the_order_of_the_blocks():
 
 
 @pytest.mark.parametrize("change, unit, message", [
-    ({}, "gru", "unit: expected one of rnn, lstm, gru-after, got 'gru'"),
+    ({}, "gru", "unit: expected one of lstm, rnn, gru-after, got 'gru'"),
     ({}, "gru-after", "weight_hh_l0: expected 3 blocks of as many rows as columns"),
     ({"weight_hh_l0": None}, "lstm", "state: weight_hh_l0: missing"),
     ({"weight_hr_l0": np.zeros((2, H))}, "lstm", "got weight_hr_l0"),
@@ -113,6 +113,6 @@ def test_errors(change, unit, message):
 def test_there_must_be_such_a_stack():
     with pytest.raises(ValueError, match=r"parameters: expected a stack encoder.0.W"):
         to_torch(stack_of("lstm", 1, False, True), "lstm", "encoder")
-    with pytest.raises(ValueError, match="expected one of rnn, lstm, gru-after, got 'gru'"):
+    with pytest.raises(ValueError, match="expected one of lstm, rnn, gru-after, got 'gru'"):
         to_torch(stack_of("gru", 1, False, True), "gru", "s")
     assert set(ORDERS) < set(CELLS)

@@ -2,60 +2,49 @@
 
 | here | in PyTorch |
 |---|---|
-| an LSTM's blocks of rows i, f, o, h_hat | i, f, g, o, where g is h_hat |
+| blocks of rows | those blocks in the order of `Kernels.order` |
 | `.W` = [W_x W_h] | `weight_ih` and `weight_hh` |
-| a bias `.b` | `bias_ih`; `bias_hh` is zero, except for the fourth block of a `gru-after` |
-
-PyTorch's GRU is our `gru-after`. It differs from Bahdanau's `gru` (erratum 17).
+| a bias `.b` | `bias_ih`; `bias_hh` is zero, except for the last blocks of `.b`, `Kernels.apart` |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from grads.verification.reference.cells import CELLS
 from grads.verification.reference.tokens import Parameters, State
 
-
-class Kernels(NamedTuple):
-    """PyTorch's kernels for a layer and for a step of one kind of unit."""
-
-    layer: Callable[..., Any]
-    step: Callable[..., Any]
-    blocks: int  # of rows
-
-
-KERNELS = {"lstm": Kernels(torch.lstm, torch.lstm_cell, 4),
-           "rnn": Kernels(torch.rnn_tanh, torch.rnn_tanh_cell, 1),
-           "gru-after": Kernels(torch.gru, torch.gru_cell, 3)}
+KERNELS = {unit: cell.kernels for unit, cell in CELLS.items() if cell.kernels}
 
 
 def fused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
     """The parameters, with recurrent layers arranged for PyTorch's kernels.
 
-    unit: lstm, rnn or gru-after. `.W` (blocks x H, width + H) and `.b` become `.weight_ih`,
-    `.weight_hh`, `.bias_ih` and, of a gru-after, `.bias_hh`.
+    unit: a name in KERNELS. `.W` (blocks x H, width + H) and `.b` become `.weight_ih`,
+    `.weight_hh`, `.bias_ih` and, where b has blocks apart, `.bias_hh`.
     """
     weights: dict[str, Tensor] = {}
+    blocks, apart = len(KERNELS[unit].order), KERNELS[unit].apart
     for name, value in parameters.items():
         layer, _, kind = name.rpartition(".")
         if f"{layer}.W" not in parameters or layer.startswith("bridge"):
             weights[name] = value
         elif kind == "W":
-            H = len(value) // KERNELS[unit].blocks
+            H = len(value) // blocks
             widths = [value.shape[1] - H, H]
             halves = zip(("ih", "hh"), reordered(unit, value).split(widths, dim=1), strict=True)
             weights |= {f"{layer}.weight_{name}": half.contiguous() for name, half in halves}
-        elif unit == "gru-after":
-            *gates, n, m = value.chunk(4)
-            weights |= {f"{layer}.bias_ih": torch.cat([*gates, n]),
-                        f"{layer}.bias_hh": torch.cat([*map(torch.zeros_like, gates), m])}
         else:
-            weights[f"{layer}.bias_ih"] = reordered(unit, value)
+            H = len(value) // (blocks + apart)
+            weights[f"{layer}.bias_ih"] = reordered(unit, value[: blocks * H])
+            if apart:
+                weights[f"{layer}.bias_hh"] = F.pad(value[blocks * H :], ((blocks - apart) * H, 0))
     return weights
 
 
@@ -68,20 +57,21 @@ def unfused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
             W = torch.cat([value, parameters[f"{layer}.weight_hh"]], dim=1)
             weights[f"{layer}.W"] = reordered(unit, W)
         elif kind == "bias_ih":
-            b = reordered(unit, value)
-            bias_hh = parameters.get(f"{layer}.bias_hh")
-            weights[f"{layer}.b"] = b if bias_hh is None else torch.cat([b, bias_hh.chunk(3)[2]])
+            blocks, apart = len(KERNELS[unit].order), KERNELS[unit].apart
+            weights[f"{layer}.b"] = reordered(unit, value)
+            if apart:
+                last = parameters[f"{layer}.bias_hh"].chunk(blocks)[-apart:]
+                weights[f"{layer}.b"] = torch.cat([weights[f"{layer}.b"], *last])
         elif kind not in ("weight_hh", "bias_hh"):
             weights[name] = value
     return weights
 
 
 def reordered(unit: str, rows: Tensor) -> Tensor:
-    """An LSTM's blocks i, f, o, h_hat as i, f, h_hat, o. Applied twice, it changes nothing."""
-    if unit != "lstm":
-        return rows
-    i, f, o, h_hat = rows.chunk(4)
-    return torch.cat([i, f, h_hat, o])
+    """The blocks of rows in the other order. Applied twice, it changes nothing."""
+    order = KERNELS[unit].order
+    blocks = rows.chunk(len(order))
+    return torch.cat([blocks[place] for place in order])
 
 
 def is_fused(parameters: Parameters, name: str) -> bool:
@@ -132,6 +122,6 @@ def fused_cell(
 ) -> Callable[[Tensor, State], State]:
     """A step of a layer, from the input x_t (B, width) and the previous state."""
     run, flat = KERNELS[config.unit].step, fused_weights(config, parameters, name)
-    if config.unit == "lstm":
+    if CELLS[config.unit].states == 2:
         return lambda x, state: run(x, state, *flat)
     return lambda x, state: (run(x, state[0], *flat),)

@@ -1,9 +1,7 @@
-"""Recurrent networks: a step of each cell, a layer over time, a stack in one or both directions.
+"""Recurrent networks: a layer over time, a stack in one or both directions.
 
-A layer is `{name}.W` = [W_x W_h], (blocks x H, width + H), and `{name}.b`: an LSTM's blocks of rows
-are i, f, o, h_hat (Eq. 2.38), a GRU's are r, z, h~ (Bahdanau et al., A.1.1). The bias of a
-`gru-after` has a fourth block, for the state's part of h~. PyTorch's own kernels run layers that
-`reference.fused` has arranged.
+A layer is `{name}.W` = [W_x W_h], (blocks x H, width + H), and `{name}.b`, with the blocks of rows
+of `reference.cells`. PyTorch's own kernels run layers that `reference.fused` has arranged.
 """
 
 from __future__ import annotations
@@ -15,74 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from grads.verification.reference.cells import CELLS, Matrices
 from grads.verification.reference.fused import fused_cell, fused_layer, is_fused
 from grads.verification.reference.tokens import Masks, Parameters, State, drop, real
 
-Matrices = tuple[Tensor, ...]  # the parts of W_h, one for each product
 Step = Callable[[Tensor, State], State]  # from the input x_t (B, width)
-
-# --- one step: a (B, blocks x H) is the input's share W_x x_t + b -------------------------------
-
-
-def rnn(a: Tensor, state: State, W: Matrices) -> State:
-    """h_t = tanh(W_xh x_t + W_hh h_{t-1})."""
-    (h,), (W_h,) = state, W
-    return (torch.tanh(torch.addmm(a, h, W_h.T)),)               # (2.3)
-
-
-def lstm(a: Tensor, state: State, W: Matrices) -> State:
-    """h_t and c_t, Eqs. 2.35-2.40."""
-    (h, c), (W_h,) = state, W
-    gates, h_hat = torch.addmm(a, h, W_h.T).split([3 * h.shape[1], h.shape[1]], dim=1)  # (2.39)
-    i, f, o = torch.sigmoid(gates).chunk(3, dim=1)               # (2.35)
-    c = f * c + i * torch.tanh(h_hat)                            # (2.36)
-    return o * torch.tanh(c), c                                  # (2.37)
-
-
-def gru(a: Tensor, state: State, W: Matrices) -> State:
-    """s_i; the reset gate weighs s_{i-1} inside the product, z the proposed state (erratum 17)."""
-    (s,), (U_gates, U) = state, W
-    a_gates, a_tilde = a.split([len(U_gates), len(U)], dim=1)
-    r, z = torch.sigmoid(torch.addmm(a_gates, s, U_gates.T)).chunk(2, dim=1)  # (Bahdanau A.1.1)
-    s_tilde = torch.tanh(torch.addmm(a_tilde, r * s, U.T))       # (Bahdanau A.1.1)
-    return (torch.lerp(s, s_tilde, z),)                          # (1 - z) o s + z o s~ (A.1.1)
-
-
-def gru_after(a: Tensor, state: State, W: Matrices) -> State:
-    """h_t = (1 - z) o n + z o h_{t-1}, n = tanh(a_n + r o (U h_{t-1} + b_m)); a ends in b_m."""
-    (h,), (W_h,) = state, W
-    H = h.shape[1]
-    a_gates, a_n, b_m = a.split([2 * H, H, a.shape[1] - 3 * H], dim=1)
-    gates, m = F.linear(h, W_h).split([2 * H, H], dim=1)
-    r, z = torch.sigmoid(a_gates + gates).chunk(2, dim=1)
-    n = torch.tanh(a_n + r * (m + b_m if b_m.shape[1] else m))
-    return ((1 - z) * n + z * h,)
-
-
-def lstm_norm(a: Tensor, state: State, W: Matrices) -> State:
-    """h_t and c_t, Ba et al. (2016), Equations 20 to 22; a is W_x x_t, b, g_x - 1, g_h - 1,
-    g_c - 1 and b_c side by side."""
-    (h, c), (W_h,) = state, W
-    H = h.shape[1]
-    W_x_x, b, g_x, g_h, g_c, b_c = a.split([4 * H, 4 * H, 4 * H, 4 * H, H, H], dim=1)
-    sums = ((1 + g_h) * F.layer_norm(F.linear(h, W_h), (4 * H,))
-            + (1 + g_x) * F.layer_norm(W_x_x, (4 * H,)) + b)     # (Ba 20)
-    gates, h_hat = sums.split([3 * H, H], dim=1)
-    i, f, o = torch.sigmoid(gates).chunk(3, dim=1)
-    c = f * c + i * torch.tanh(h_hat)                            # (Ba 21)
-    return o * torch.tanh((1 + g_c) * F.layer_norm(c, (H,)) + b_c), c    # (Ba 22)
-
-
-class Cell(NamedTuple):
-    """A kind of recurrent unit."""
-
-    step: Callable[[Tensor, State, Matrices], State]
-    states: int  # number of arrays of its state
-    blocks: tuple[int, ...]  # numbers of blocks of W_h's rows in each product with a state
-
-
-CELLS = {"rnn": Cell(rnn, 1, (1,)), "lstm": Cell(lstm, 2, (4,)), "gru": Cell(gru, 1, (2, 1)),
-         "gru-after": Cell(gru_after, 1, (3,)), "lstm-norm": Cell(lstm_norm, 2, (4,))}
 
 
 def zero_state(config: Any, x: Tensor) -> State:
@@ -126,10 +61,11 @@ class Weights(NamedTuple):
 def weights(config: Any, parameters: Parameters, name: str) -> Weights:
     """The layer's W = [W_x W_h] and b."""
     W, H = parameters[f"{name}.W"], config.hidden_size
-    W_x, W_h = W[:, :-H], W[:, -H:].split([n * H for n in CELLS[config.unit].blocks])
+    cell = CELLS[config.unit]
+    W_x, W_h = W[:, :-H], W[:, -H:].split([n * H for n in cell.blocks])
     b = parameters.get(f"{name}.b")
-    if config.unit == "lstm-norm":  # whose products are normalised before b is added
-        b = W.new_zeros(14 * H) if b is None else b
+    if cell.beside:  # the products are normalised before b is added
+        b = W.new_zeros(cell.beside * H) if b is None else b
         return Weights(F.pad(W_x, (0, 0, 0, len(b))), W_h, F.pad(b, (len(W), 0)))
     if b is not None:
         W_x = F.pad(W_x, (0, 0, 0, len(b) - len(W)))  # no input where there is only a bias

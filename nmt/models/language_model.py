@@ -52,7 +52,7 @@ from nmt.models.variants import NEVER, PLAIN, Variants
 class LanguageModelConfig:
     """The parts of a language model and their sizes; checked when made (ValueError)."""
 
-    unit: str = "lstm"  # recurrent unit: lstm, rnn, gru, gru-after or lstm-norm
+    unit: str = "lstm"  # recurrent unit: one of CELLS
     layers: int = 2  # depth
     residual: bool = False  # layers from the second on add their input (Wu et al., 2016)
     hidden_size: int = 256  # H, units per layer

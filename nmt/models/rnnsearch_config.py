@@ -36,7 +36,7 @@ class RNNSearchConfig:
 
     context: str = "search"  # c_i: search (by alignment) or last (the encoder's last state)
     query: str = "state"  # the score reads state (s_{i-1}) or state-word ([s_{i-1}; E y_{i-1}])
-    unit: str = "gru"  # recurrent unit: gru, gru-after or rnn
+    unit: str = "gru"  # recurrent unit: one of UNITS
     hidden_size: int = 1000  # n, units of a state and of the alignment model
     embedding_size: int = 620  # m, width of an embedding
     layer: str = "maxout"  # hidden layer of the output: maxout, tanh, or none: the state alone
@@ -100,7 +100,7 @@ class RNNSearchConfig:
 class DeepFusionConfig(RNNSearchConfig):
     """RNNsearch and a language model; checked when made (ValueError)."""
 
-    lm_unit: str = "lstm"  # the language model's unit: lstm, rnn, gru, gru-after or lstm-norm
+    lm_unit: str = "lstm"  # the language model's unit: one of CELLS
     lm_layers: int = 1  # its depth
     lm_hidden_size: int = 256  # its units per layer
     lm_embedding_size: int = 256  # width of its embeddings

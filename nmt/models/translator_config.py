@@ -22,7 +22,7 @@ class ModelConfig:
 
     attends_before_reading: ClassVar[bool] = False  # a_t is made from h_t, which has read y_{t-1}
 
-    unit: str = "lstm"  # recurrent unit: lstm, rnn, gru, gru-after or lstm-norm
+    unit: str = "lstm"  # recurrent unit: one of CELLS
     layers: int = 2  # depth of the encoder and of the decoder
     residual: bool = False  # layers from the second on add their input (Wu et al., 2016)
     hidden_size: int = 256  # H, units per layer and direction

@@ -14,7 +14,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from lstm.cells import CELLS
 from nmt.models.registry import MODELS
+from nmt.models.rnnsearch_config import UNITS
 from nmt.recipe import DEFAULT_ARCHITECTURE
 from nmt.recipe.keys import ARCHITECTURE, Key, keys_of
 from nmt.recipe.tasks import VOCABULARY_CHOICES
@@ -48,6 +50,7 @@ model has `text`.
 `dummy`; or generated: `cldr`, `reverse`. A meaning that begins with *files:* or *text:* applies to
 this kind only.
 """
+TABLES = {"one of CELLS": CELLS, "one of UNITS": UNITS}  # which comments name and the page lists
 FIELD = re.compile(r"    (\w+): .*?  # (.+)")  # a field of a dataclass on one line, and its comment
 
 
@@ -93,8 +96,10 @@ def meaning(section: type, name: str) -> str:
     """The comment behind a field, also one that is inherited; "" if there is none."""
     for parent in section.__mro__:
         if name in inspect.get_annotations(parent):
-            comments = dict(FIELD.findall(inspect.getsource(parent)))
-            return comments.get(name, "")
+            comment = dict(FIELD.findall(inspect.getsource(parent))).get(name, "")
+            for table, names in TABLES.items():
+                comment = comment.replace(table, " or ".join(", ".join(names).rsplit(", ", 1)))
+            return comment
     return ""
 
 

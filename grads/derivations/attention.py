@@ -216,4 +216,5 @@ DECLARATIONS = (Declaration(
     "attention", "Encoder-decoder with attention ({score}, {window}{feeding}), 4.2",
     attentional_nmt_forward, attentional_nmt_backward,
     partial(attention_example, translation_shapes), PAIR,
-    (*TRANSLATION, "layers", *SCORED, "feeding"), mistakes=MISTAKES),)
+    (*TRANSLATION, "layers", *SCORED, "feeding"), gates=("i", "f", "o", "h_hat"),
+    mistakes=MISTAKES),)

@@ -56,5 +56,6 @@ class Declaration:
     attentive: bool = True  # whether a decoder attends to the source
     returns: Returns = LOSS
     recurrent: bool = True  # whether a gradient flows back through time
+    gates: tuple[str, ...] = ()  # row blocks of its recurrent weights, for the page's knobs
     apart: bool = False  # whether its lines are followed in this derivation only
     mistakes: Mapping[str, Mistake] = field(default_factory=dict)  # wrong backward passes, by name

@@ -209,7 +209,8 @@ CONTEXT_MISTAKES = {
 DECLARATIONS = (
     Declaration(
         "gru", "One step of the gated hidden unit, Bahdanau et al. A.2.1", gru, gru_grad,
-        partial(gru_example, False), attentive=False, returns=OUTPUT, mistakes=MISTAKES),
+        partial(gru_example, False), attentive=False, returns=OUTPUT, gates=("",),
+        mistakes=MISTAKES),
     Declaration(
         "gru-context", "One step of the gated hidden unit with a context, Bahdanau et al. A.2.2",
         gru_context, gru_context_grad, partial(gru_example, True), attentive=False, returns=OUTPUT,

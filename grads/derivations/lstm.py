@@ -174,4 +174,5 @@ MISTAKES = {
 }
 DECLARATIONS = (Declaration(
     "lstm", "LSTM language model, Algorithm 2", forward, backward,
-    partial(language_example, 4), None, LANGUAGE, attentive=False, mistakes=MISTAKES),)
+    partial(language_example, 4), None, LANGUAGE, attentive=False,
+    gates=("i", "f", "o", "h_hat"), mistakes=MISTAKES),)

@@ -196,4 +196,5 @@ MISTAKES = {
 DECLARATIONS = (Declaration(
     "nmt", "Encoder-decoder, Algorithms 3 and 4", forward, backward,
     partial(translation_example, partial(translation_shapes, attentional=False)), PAIR,
-    (*TRANSLATION, "layers"), attentive=False, mistakes=MISTAKES),)
+    (*TRANSLATION, "layers"), attentive=False, gates=("i", "f", "o", "h_hat"),
+    mistakes=MISTAKES),)

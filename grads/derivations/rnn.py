@@ -210,4 +210,5 @@ MISTAKES = {
 }
 DECLARATIONS = (Declaration(
     "rnn", "Recurrent language model, Algorithm 1", forward, backward,
-    partial(language_example, 1), None, LANGUAGE, attentive=False, mistakes=MISTAKES),)
+    partial(language_example, 1), None, LANGUAGE, attentive=False, gates=("",),
+    mistakes=MISTAKES),)

@@ -9,10 +9,10 @@ parameter has a gradient.
 from __future__ import annotations
 
 from nmt.models.contract import Architecture, Tables
+from nmt.models.deep_fusion_config import DeepFusionConfig
 from nmt.models.heads.fusion import Fusion
 from nmt.models.rnnsearch import RNNSearch
 from nmt.models.rnnsearch import variants as translator_variants
-from nmt.models.rnnsearch_config import DeepFusionConfig
 from nmt.models.variants import PLAIN, Variants
 
 

@@ -21,8 +21,6 @@ MOST = 40_000  # numbers of all inputs together
 EVERY = 2**62  # numbers of an array that are kept: all
 RECURRENT = re.compile(r"T|(?:en|de)coder\.\d+\.W|(?:.*\.)?U(?:_[zr])?")  # weights of h_{t-1}
 BIASES = re.compile(r"b|(?:en|de)coder\.\d+\.b")
-GATES = {"rnn": 1, "lstm": 4, "nmt": 4, "attention": 4, "gru": 1}  # blocks of rows of such weights
-FORGETTING = ("lstm", "nmt", "attention")  # whose second block of a bias is the forget gate's
 
 
 def live_json(example: RunExample, table: Table) -> dict[str, Any] | None:
@@ -154,14 +152,13 @@ def knobs_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
     Each has "kind", scale or shift; its current "value", "least" and "most"; and "blocks", each
     with the line of a leaf, the first row, the row after the last, and the columns.
     """
-    name = run.derivation.name
-    gates = GATES.get(name)
-    if gates is None:
+    gates = run.derivation.gates
+    if not gates:
         return []
     knobs = []
     weights = {key: leaf for key, leaf in leaves.items() if RECURRENT.fullmatch(key)}
     blocks = [(leaf.node, rows, rows + size, leaf.shape[1] - size, leaf.shape[1])
-              for leaf in weights.values() for size in [leaf.shape[0] // gates]
+              for leaf in weights.values() for size in [leaf.shape[0] // len(gates)]
               for rows in range(0, leaf.shape[0], size)]
     at = {leaf.node: np.asarray(leaf) for leaf in weights.values()}
     radius = max((spectral_radius(at[node][top:end, left:right])
@@ -172,10 +169,11 @@ def knobs_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
                       "what": "Of the recurrent weights; of several blocks, the largest. All "
                               "blocks are scaled alike."})
     biases = [leaf for key, leaf in leaves.items() if BIASES.fullmatch(key)]
-    if name in FORGETTING and biases:
-        parts = [(leaf.node, len(leaf) // 4, len(leaf) // 2, 0, 1) for leaf in biases]
-        mean = float(np.mean([np.asarray(leaf)[len(leaf) // 4 : len(leaf) // 2]
-                              for leaf in biases]))
+    if "f" in gates and biases:
+        parts = [(leaf.node, gates.index("f") * size, (gates.index("f") + 1) * size, 0, 1)
+                 for leaf in biases for size in [len(leaf) // len(gates)]]
+        mean = float(np.mean([np.asarray(leaf)[top:end]
+                              for leaf, (_, top, end, *_) in zip(biases, parts, strict=True)]))
         knobs.append({"name": "forget bias", "kind": "shift", "value": mean, "least": -6, "most": 6,
                       "blocks": parts, "what": "The mean of the forget gate's biases; all of them "
                                                "are shifted alike."})

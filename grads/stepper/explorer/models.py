@@ -27,7 +27,7 @@ from nmt.data.corpora import tokenisers
 from nmt.language_models import LanguageSystem, tokens_of
 from nmt.models.hybrid_config import HybridConfig
 from nmt.models.registry import name_of
-from nmt.models.rnnsearch_config import DeepFusionConfig, RNNSearchConfig
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
 from nmt.models.translator_config import ModelConfig
 from nmt.pages.search import said_unknown
@@ -210,7 +210,7 @@ def of_translator(
     """The derivation of a translator, or one that combines the model's parts."""
     if isinstance(config, RNNSearchConfig):
         literal = (config.unit, config.context, config.layer) == ("gru", "search", "maxout")
-        if literal and not isinstance(config, DeepFusionConfig):
+        if literal and config.language is None:
             parameters, *ids = example.arguments
             return on(find("rnnsearch"), replace(
                 example, arguments=(as_printed(parameters, config), *ids),

@@ -7,7 +7,7 @@ from typing import Any
 from grads.derivations.scores import Variant
 from grads.derivations.translator import Model
 from nmt.console.messages import several
-from nmt.models.rnnsearch_config import NO_LAYER, DeepFusionConfig, RNNSearchConfig
+from nmt.models.rnnsearch_config import NO_LAYER, RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
 from nmt.models.translator_config import ModelConfig
 
@@ -39,8 +39,8 @@ def search(config: RNNSearchConfig) -> Model:
     model = Model(config.unit, config.hidden_size, encoder, "first state", decoder,
                   context=config.context, layer=config.layer, deep_state=config.deep_state,
                   query=config.query if config.searches else "state")
-    if isinstance(config, DeepFusionConfig):
-        return model._replace(decoder="fused", language=config.lm_unit)
+    if config.language is not None:
+        return model._replace(decoder="fused", language=config.language.unit)
     return model
 
 
@@ -64,7 +64,7 @@ def described(config: Any) -> str:
         output = "no hidden layer" if config.layer == NO_LAYER else f"{config.layer} output"
         score = ", score of state and word" if config.asks_with_word else ""
         fused = (f", deep fusion with a language model of {stacked(config.language)}"
-                 if isinstance(config, DeepFusionConfig) else "")
+                 if config.language is not None else "")
         return (f"{kind}: unit {config.unit}, {output}, state {config.deep_state}"
                 + score + fused)
     parts = [stacked(config)]

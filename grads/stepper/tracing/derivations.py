@@ -71,7 +71,7 @@ def declared(declaration: Declaration) -> Derivation:
         declaration.example, FOLLOW if module in FOLLOW else (*FOLLOW, module), mistakes,
         declaration.returns.loss, declaration.returns.given, settings=declaration.settings,
         sentence=declaration.sentence, recurrent=declaration.recurrent,
-        attentive=declaration.attentive)
+        gates=declaration.gates, attentive=declaration.attentive)
 
 
 DERIVATIONS = {declaration.name: declared(declaration) for declaration in DECLARED}

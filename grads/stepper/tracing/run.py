@@ -56,6 +56,7 @@ class Derivation:
     settings: tuple[str, ...] = ()  # the optional settings that it uses
     sentence: str | None = None  # of a translation: where the user gives none
     recurrent: bool = False  # whether a gradient flows back through time
+    gates: tuple[str, ...] = ()  # row blocks of its recurrent weights; f is the forget gate's
     attentive: bool = False  # whether a decoder attends to the source
     kept: Kept | None = None  # how gradients are read that a loss returns, or a layer keeps
     loss_at: Callable[[Trace], Origin | None] | None = None  # of a forward that is the backward

@@ -37,9 +37,9 @@ from lstm.stack import (
 )
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Gradients
+from nmt.models.deep_fusion_config import DeepFusionConfig
 from nmt.models.heads.deep_output import DeepOutput
 from nmt.models.heads.head import Decoded, HeadState
-from nmt.models.rnnsearch_config import DeepFusionConfig
 
 LANGUAGE = "lm"  # prefix of the language model's parameters
 CLOSED = -1.0  # b_g starts at "a small, negative number" (Gulcehre et al., 4.2.1)

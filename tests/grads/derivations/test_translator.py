@@ -11,11 +11,12 @@ from grads.derivations.translator import translator_backward, translator_forward
 from grads.stepper.explorer import parts
 from grads.verification.completeness import called_by
 from nmt.data.batches import make_batch
+from nmt.models.deep_fusion_config import DeepFusionConfig
 from nmt.models.heads.deep_output import DeepOutput
 from nmt.models.heads.fusion import Fusion
 from nmt.models.heads.state_output import StateOutput
 from nmt.models.rnnsearch import RNNSearch
-from nmt.models.rnnsearch_config import DeepFusionConfig, RNNSearchConfig
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 
 V, E, H = 8, 3, 2

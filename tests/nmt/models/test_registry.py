@@ -10,13 +10,14 @@ from literal import assert_same_gradients, dense, draw_parameters, noisy_loss, p
 
 from nmt.data.batches import SourceIds, make_batch
 from nmt.models.contract import Tables
+from nmt.models.deep_fusion_config import DeepFusionConfig
 from nmt.models.features import Features, FeaturesConfig
 from nmt.models.hybrid import Hybrid
 from nmt.models.hybrid_config import HybridConfig
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.registry import MODELS, architecture_of, make_model, name_of
 from nmt.models.rnnsearch import RNNSearch
-from nmt.models.rnnsearch_config import DeepFusionConfig, RNNSearchConfig
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.models.two_sources import TwoSources, TwoSourcesConfig

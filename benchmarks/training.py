@@ -8,8 +8,8 @@ Therefore only the loss is compared in float32.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,13 +114,20 @@ def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Step:
 
 
 def torch_optimizer(train: TrainOptions, weights: list[Any]) -> Any:
-    """PyTorch's optimizer for these options. Its Adam without weight decay is its AdamW."""
+    """PyTorch's optimizer for these options, which has the name of ours. Its AdamW without weight
+    decay is Adam."""
     from torch import optim
 
-    adam = partial(optim.AdamW, betas=(train.beta1, train.beta2), eps=train.epsilon or 1e-8)
-    makers: Any = {"sgd": partial(optim.SGD, fused=True), "adam": partial(adam, fused=True),
-                   "adadelta": partial(optim.Adadelta, rho=0.95, eps=train.epsilon or 1e-6)}
-    return makers[train.optimizer](weights, train.learning_rate, weight_decay=train.weight_decay)
+    optimizer = train.make_optimizer()
+    kind, ours = type(optimizer).__name__, vars(optimizer)
+    given = {theirs: ours[name] for name, theirs in (("epsilon", "eps"), ("rho", "rho"))
+             if name in ours}
+    if "beta1" in ours:
+        given["betas"] = (ours["beta1"], ours["beta2"])
+    made: Any = getattr(optim, {"Adam": "AdamW"}.get(kind, kind))
+    if "fused" in inspect.signature(made).parameters:
+        given["fused"] = True
+    return made(weights, train.learning_rate, weight_decay=train.weight_decay, **given)
 
 
 def peer_on(device: Device, model: Any, parameters: Mapping[str, Any]) -> Any:

@@ -50,8 +50,7 @@ def loss(
     b = sampled(parameters.get("output.b"), masks)
     if config.layer == "none":                                   # (Nair 5 logits)
         return negative_log_likelihood(s, parameters["output.W_hy"], b, target)
-    language = (language_part(config, parameters, target.inputs)
-                if hasattr(config, "language") else 0.0)
+    language = language_part(config, parameters, target.inputs) if config.language else 0.0
     t = hidden_layer(config, parameters, s, y, c, language)
     return negative_log_likelihood(                              # (Bahdanau A.2.2 output)
         t, parameters["output.W_o"], b, target)

@@ -1,1 +1,3 @@
-"""The theses' analyses: redundancy, word similarity, maps of words, logits, scales of norms."""
+"""The theses' analyses: redundancy, word similarity, maps of words, logits, scales of norms, scores
+by length, brackets of parses.
+"""

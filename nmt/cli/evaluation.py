@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from backend.errors import UserError
+from nmt.analysis.lengths import EDGES
 from nmt.checkpoint_option import BOTH, CHECKPOINTS, add_checkpoint
 from nmt.cli.alignment_error import gold_links, sizes_of
 from nmt.cli.lines import pairs_of_words
@@ -37,7 +38,6 @@ from nmt.evaluation import report
 from nmt.evaluation.beams import by_beam
 from nmt.evaluation.curves import read_curve
 from nmt.evaluation.evaluate import Questions, Subject, TestSet, evaluate
-from nmt.evaluation.lengths import EDGES
 from nmt.evaluation.rare import rarities
 from nmt.evaluation.speed import read_speed
 from nmt.files import make_directory

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import UserError
+from nmt.analysis.brackets import Brackets, compare, f1_by_length, total
 from nmt.cli.lines import read_pairs_of_words, write_or_print
 from nmt.cli.sources import need_one_source
 from nmt.console.arguments import add_output, positive
@@ -17,7 +18,6 @@ from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.corpus import write_lines
 from nmt.data.trees import WORD, Tree, bracketed, read_trees, rebuild, split
-from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total
 from nmt.evaluation.evaluate import TestSet
 from nmt.search.constraint import TreesOnly
 from nmt.search.interface import SearchOptions

@@ -1,2 +1,1 @@
-"""The evaluation of trained translators: scores by length, alignments, learning curves, pictures.
-"""
+"""The evaluation of trained translators: scores, alignments, learning curves, pictures."""

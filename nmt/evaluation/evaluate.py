@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from nmt.analysis.brackets import Brackets, compare, f1_by_length, total
+from nmt.analysis.lengths import EDGES, Group, bleu_by_length
 from nmt.data.align import AlignmentScore, Gold, alignment_score
 from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, Dictionary, UnkReplacement
 from nmt.data.sources import parts
 from nmt.data.vocabulary import UNKNOWN
-from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total
-from nmt.evaluation.lengths import EDGES, Group, bleu_by_length
 from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class
 from nmt.evaluation.restoring import Copying, restored
 from nmt.evaluation.scores import Score, bleu, chrf, finite

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from backend.errors import UserError, missing
+from nmt.analysis.lengths import Group
 from nmt.console.progress import busy
 from nmt.evaluation.curves import Curve
-from nmt.evaluation.lengths import Group
 from nmt.files import write_file
 
 MISSING = missing("matplotlib", "plot")

@@ -8,8 +8,8 @@ from itertools import count, pairwise, takewhile
 
 import numpy as np
 
+from nmt.analysis.lengths import Group, bleu_of_places
 from nmt.data.annotation import symbol_of
-from nmt.evaluation.lengths import Group, bleu_of_places
 from nmt.evaluation.scores import perplexity
 from nmt.translation import Translation
 

@@ -10,11 +10,11 @@ from textwrap import wrap
 
 from rich.cells import cell_len
 
+from nmt.analysis.lengths import Group
 from nmt.data.corpus import write_lines
 from nmt.evaluation.beams import OfBeam, as_rows
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.evaluate import CONVENTIONS, REPLACEMENTS, Evaluation, Subject
-from nmt.evaluation.lengths import Group
 from nmt.evaluation.pictures import (
     FORMATS,
     MISSING,

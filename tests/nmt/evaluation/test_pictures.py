@@ -6,8 +6,8 @@ import math
 import pytest
 
 from backend.errors import UserError
+from nmt.analysis.lengths import Group
 from nmt.evaluation.curves import Curve, read_curve
-from nmt.evaluation.lengths import Group
 from nmt.evaluation.pictures import (
     BeforeAfter,
     draw_curves,

@@ -6,9 +6,9 @@ from itertools import chain
 
 import pytest
 
+from nmt.analysis.lengths import Group
 from nmt.data.align import AlignmentScore
 from nmt.evaluation.evaluate import Evaluation, KnownWords, Subject
-from nmt.evaluation.lengths import Group
 from nmt.evaluation.report import COLUMNS, as_text
 from nmt.evaluation.scores import Score
 from nmt.evaluation.speed import TrainingSpeed

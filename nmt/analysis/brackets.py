@@ -24,9 +24,9 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from nmt.analysis.lengths import EDGES, Group, by_length
 from nmt.console.messages import several
 from nmt.data.trees import PUNCTUATION, ROOTS, Span, plain_label, rebuild, spans
-from nmt.evaluation.lengths import EDGES, Group, by_length
 
 EQUAL = {"PRT": "ADVP"}  # COLLINS.prm: EQ_LABEL ADVP PRT
 

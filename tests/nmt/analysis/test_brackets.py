@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.analysis.brackets import Brackets, brackets, compare, f1_by_length, total
 from nmt.data.trees import Span, repair
-from nmt.evaluation.brackets import Brackets, brackets, compare, f1_by_length, total
 
 WORDS = "the dog barks out , loud .".split()
 GOLD = "(S (NP XX XX )NP (VP XX (PRT XX )PRT XX (ADJP XX )ADJP )VP XX )S".split()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.evaluation.lengths import bleu_by_length
+from nmt.analysis.lengths import bleu_by_length
 from nmt.evaluation.scores import bleu
 
 REFERENCES = ["a b c d", "e f g h i", "k l m n o p", "", "q r s t"]

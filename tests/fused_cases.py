@@ -166,12 +166,12 @@ def cast(tree, dtype):
 
 
 def leaves(tree, scratch=()):
-    """The arrays of nested arguments, in order, without scratch: of three blocks the first two."""
+    """The arrays of nested arguments, in order, without scratch."""
     if isinstance(tree, np.ndarray):
         return [tree]
     if isinstance(tree, (list, tuple)):
-        return [leaf for place, item in enumerate(tree) if place not in scratch or item.ndim == 3
-                for leaf in leaves(item[2] if place in scratch else item)]
+        return [leaf for place, item in enumerate(tree) if place not in scratch
+                for leaf in leaves(item)]
     return []
 
 

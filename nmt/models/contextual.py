@@ -86,18 +86,20 @@ def searching_backward(
     Returns ds_0 (B, H), the gradient of the annotations (S, B, He), and those of the parameters by
     name.
     """
-    embedding, memory, y, feeding = cache
+    (embedding, memory, y, feeding), xp = cache, array_module(d.states)
     sums, s = memory.accumulators(), feeding.steps[0].states[0][:-1]
+    dc = xp.zeros_like(feeding.read[0]) if d.contexts is None else d.contexts
     dy, [(ds_0,)], d_calls, gradients = feeding_backward(
-        d.states[-1], d.contexts, partial(feed_context_backward, memory, sums, d.states), feeding,
+        d.states[-1], dc, partial(feed_context_backward, memory, sums, d.states), feeding,
         parameters)
     d_attended, dy_asked = zip(*d_calls, strict=True)
     dstates, of_score = memory.gradients(
-        d.contexts.transpose(1, 0, 2), query(s, y).transpose(1, 0, 2), feeding.feed_caches,
+        dc.transpose(1, 0, 2), query(s, y).transpose(1, 0, 2), feeding.feed_caches,
         d_attended, sums)
-    dy += d.words                                              # E y_{i-1} is read twice
+    if d.words is not None:
+        dy += d.words                                          # E y_{i-1} is read by the head
     if y is not None:
-        dy += array_module(dy).stack(dy_asked)                 # or three times
+        dy += xp.stack(dy_asked)                               # and by the score
     gradients[f"{prefix}.W_e"] = embedding_backward(dy, embedding)
     return ds_0, dstates, gradients | of_score
 
@@ -128,13 +130,15 @@ def fixed_backward(
     d: Decoded, cache: FixedCache, parameters: Mapping[str, Array], prefix: str
 ) -> tuple[Array, Array, Parameters]:
     """Returns ds_0 (B, H), dc (B, He) and the parameters' gradients by name."""
-    E = d.words.shape[2]
+    E = parameters[f"{prefix}.W_e"].shape[1]
     d_read, (ds_0,), dW, db = recurrent_backward(d.states[1:], None, cache.recurrent)
+    if d.words is not None:
+        d_read += array_module(d_read).concatenate([d.words, d.contexts], axis=2)
     gradients: Parameters = {f"{prefix}.0.W": dW}
     if f"{prefix}.0.b" in parameters:
         gradients[f"{prefix}.0.b"] = db
-    gradients[f"{prefix}.W_e"] = embedding_backward(d_read[:, :, :E] + d.words, cache.embedding)
-    return ds_0 + d.states[0], (d_read[:, :, E:] + d.contexts).sum(axis=0), gradients
+    gradients[f"{prefix}.W_e"] = embedding_backward(d_read[:, :, :E], cache.embedding)
+    return ds_0 + d.states[0], d_read[:, :, E:].sum(axis=0), gradients
 
 
 def contextual_step(

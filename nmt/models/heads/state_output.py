@@ -7,7 +7,6 @@ matrix M and a bias vector b, to compute a score for each word". M is `output.W_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from backend import Array, array_module
 from lstm.parameters import Weight
@@ -19,9 +18,9 @@ from nmt.models.heads.head import Decoded
 
 
 class StateOutput(DeepOutput):
-    """The head of the encoder-decoder of Nair and Shah. It gives words and contexts no gradient.
-    """
+    """The head of the encoder-decoder of Nair and Shah."""
 
+    reads = frozenset({"states"})
     matrix = "W_hy"
 
     def weights(self) -> dict[str, Weight]:
@@ -32,17 +31,15 @@ class StateOutput(DeepOutput):
 
     def _hidden(
         self, parameters: Mapping[str, Array], decoded: Decoded, batch: Batch
-    ) -> tuple[Array, Any]:
+    ) -> tuple[Array, None]:
         """m_1 .. m_T (T, B, H)."""
-        return decoded.states[1:], (decoded.words.shape, decoded.contexts.shape)
+        return decoded.states[1:], None
 
-    def _hidden_backward(self, dt: Array, cache: Any) -> tuple[Decoded, Gradients]:
-        """The gradient of the states. This head does not read m_0, the words or the contexts."""
-        xp, (words, contexts) = array_module(dt), cache
-        states = xp.zeros((len(dt) + 1, *dt.shape[1:]), dtype=dt.dtype)
+    def _hidden_backward(self, dt: Array, cache: None) -> tuple[Decoded, Gradients]:
+        """The gradient of the states. This head does not read m_0."""
+        states = array_module(dt).zeros((len(dt) + 1, *dt.shape[1:]), dtype=dt.dtype)
         states[1:] = dt
-        return Decoded(states=states, words=xp.zeros(words, dtype=dt.dtype),
-                       contexts=xp.zeros(contexts, dtype=dt.dtype)), {}
+        return Decoded(states=states), {}
 
     def _parts(self, decoded: Decoded) -> tuple[Array, ...]:
         """The state of a step of search, rows (N, H)."""

@@ -138,7 +138,8 @@ class Written:
             self.target, titled(self.target), forward, backward,
             pairing(self.module, forward, backward),
             lambda request: Example(arguments, upstream=upstream), self.follow, is_users=True,
-            rewrites=self.rewrites, report=self.report(diagnosis=0), diagnosed=self.report, **others)
+            rewrites=self.rewrites, report=self.report(diagnosis=0), diagnosed=self.report,
+            **others)
 
     def scalar(self, scalar: Any, gradient: Any) -> Derivation:
         """The derivation of a scalar function NAME and its NAME_gradient."""
@@ -200,7 +201,8 @@ class Written:
             passed = run.passed(getattr(layer, call.__name__), result)[1]
             return layer, *run.arguments(passed, flatten(copy.deepcopy(upstream)), RATE)
 
-        kept = Kept(run.subject.arrays, lambda after, result: run.gradients(after[0], result, {}))
+        kept = Kept(run.subject.arrays, lambda after, result: run.gradients(
+            after[0], result, run.subject.arrays))
         backward = getattr(type(call.__self__), run.backward)
         return self.derivation(
             call.__func__, backward, arguments, None if run.is_loss else upstream,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Guesses:
     def of(self, line: Sequence[Origin]) -> Iterator[Guess]:
         """The guesses for the assignments of one line. Guesses by name come first."""
         step, target = self.backward.steps[line[0][0]], self.backward.target(line[0])
-        if np.asarray(target.value).dtype.kind != "f":
+        if not target.is_real:
             return
         seen = set()
         for trace, sequence, is_named in self.sequences(step, target):
@@ -78,7 +78,7 @@ class Guesses:
                 readings[origin][reading.chain].append((number, path))
         return [Candidate(self.forward, self.term(origin, lines[chain], tuple(places)), False)
                 for origin, chains in readings.items() if origin[0] == 0 and len(chains) > 1
-                and is_real(self.forward.target(origin).value)
+                and self.forward.target(origin).is_real
                 for chain, places in chains.items()]
 
     def term(self, origin: Origin, line: int, readings: tuple[tuple[int, Path], ...]) -> Partner:
@@ -98,8 +98,8 @@ class Guesses:
         if frame is None or name is None or "[" not in target.name:
             return None
         origins = self.pairs.variables[frame].get(root_of(name), [])
-        return self.pairs.whole(origins[-1]) if origins and is_real(
-            self.forward.target(origins[-1]).value) else None
+        return self.pairs.whole(origins[-1]) if origins and (
+            self.forward.target(origins[-1]).is_real) else None
 
     # --- what the forward assigned, one after another
 
@@ -126,7 +126,7 @@ class Guesses:
         return [(step.number, i) for step in self.forward.steps
                 if step.kind != "return" and step.function == function
                 for i, target in enumerate(step.targets)
-                if root_of(target.name) == name and is_real(target.value)]
+                if root_of(target.name) == name and target.is_real]
 
     @cached_property
     def trace(self) -> Trace:
@@ -140,8 +140,7 @@ class Guesses:
         values: dict[int, list[Origin]] = defaultdict(list)
         for step in self.trace.steps:
             if step.kind == "assign" and len(step.targets) == 1 and (
-                    step.targets[0].name.startswith(PART) and step.targets[0].shape is not None
-                    and is_real(step.targets[0].value)):
+                    step.targets[0].name.startswith(PART) and step.targets[0].is_real):
                 values[step.site].append((step.number, 0))
         return values
 
@@ -189,8 +188,3 @@ class Guesses:
         shape = tuple(target.shape or ())
         return Partner(name, origin[0], assigned(trace, origin), shape,
                        np.arange(int(np.prod(shape))))
-
-
-def is_real(value: Any) -> bool:
-    """Whether a value consists of real numbers."""
-    return not isinstance(value, str) and np.asarray(value).dtype.kind == "f"

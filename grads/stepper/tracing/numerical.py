@@ -118,7 +118,8 @@ class OwnRuns(Runs):
             return Derivative(np.zeros(0), np.zeros(0), 0.0)
         base = float(self.losses([bump._replace(entries=bump.entries[:1])], [np.zeros(1)])[0][0])
         if not np.isfinite(base):  # the user's code fails with a variable of this shape
-            return Derivative(*np.full((2, len(bump.entries)), np.nan), math.inf)
+            unknown = np.full(len(bump.entries), np.nan)
+            return Derivative(unknown, unknown, math.inf)
         size = np.where(np.isfinite(size), size, 1.0)
         largest = float(np.abs(size).max())
         entries = [Losses(entry, largest, base, precision) for entry in size.tolist()]

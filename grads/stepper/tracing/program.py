@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
-import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -176,17 +175,19 @@ def copy_of(function: FunctionType, code: CodeType) -> FunctionType:
 def unwrapped(function: Any) -> tuple[FunctionType, list[Any], dict[str, Any]]:
     """The plain function behind a method, a `functools.partial` or an object that can be called,
     and the arguments that are bound to it. Raises `UserError` if it is not written in Python."""
-    plain, bound, keywords = function, list[Any](), dict[str, Any]()
+    plain: Any = function
+    bound: list[Any] = []
+    keywords: dict[str, Any] = {}
     while not isinstance(plain, FunctionType):
         if isinstance(plain, partial):
             bound, keywords = [*plain.args, *bound], plain.keywords | keywords
             plain = plain.func
-        elif inspect.ismethod(plain):
+        elif isinstance(plain, MethodType):
             plain, bound = plain.__func__, [plain.__self__, *bound]
         elif hasattr(plain, "__wrapped__"):  # by a cache
             plain = plain.__wrapped__
-        elif inspect.ismethod(getattr(plain, "__call__", None)):  # noqa: B004 (its method is used)
-            plain = plain.__call__
+        elif isinstance(method := getattr(plain, "__call__", None), MethodType):  # noqa: B004
+            plain = method
         else:
             raise UserError(f"{getattr(function, '__name__', function)!s} cannot be traced: "
                             "expected a function written in Python; write one with def that calls "

@@ -49,6 +49,11 @@ class Target(NamedTuple):
     same_as: Origin | None  # the earlier target whose memory this one shares
     place: Path | None = None  # path to this target in the value that the step assigned
 
+    @property
+    def is_real(self) -> bool:
+        """Whether it is an array of real numbers, or a real number."""
+        return self.shape is not None and np.asarray(self.value).dtype.kind == "f"
+
     def shortened(self, keep: int) -> Target:
         """The same target with at most `keep` numbers of its value."""
         kept = shortened(Kept(self.value, self.shape, self.sliced), keep)

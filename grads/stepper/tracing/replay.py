@@ -54,8 +54,18 @@ class Untouched(tuple[Any, ...]):
     """Arguments that each run gets a copy of, because the function may write into them."""
 
     def copied(self, arrays: Mapping[int, Any] | None = None) -> tuple[Any, ...]:
-        """A copy of the arguments. Argument arrays: replacements for some arrays, by id()."""
-        return copy.deepcopy(tuple(self), modules(len(sys.modules)) | dict(arrays or {}))
+        """A copy of the arguments. One that cannot be copied is used as it is. Argument arrays:
+        replacements for some arrays, by id()."""
+        memo = modules(len(sys.modules)) | dict(arrays or {})
+        return tuple(copied(value, memo) for value in self)
+
+
+def copied(value: Any, memo: dict[int, Any]) -> Any:
+    """A deep copy; the value itself if it cannot be copied, such as a generator."""
+    try:
+        return copy.deepcopy(value, memo)
+    except (LookupError, TypeError):
+        return value
 
 
 @cache

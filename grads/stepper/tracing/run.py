@@ -110,7 +110,7 @@ class Derivation:
         """Arguments for later runs. They are copied if a user's functions may write into them."""
         if not self.is_users or isinstance(arguments, Untouched):
             return arguments
-        return Untouched(copy.deepcopy(arguments))
+        return Untouched(Untouched(arguments).copied())
 
     def broken(self, name: str) -> Edits:
         """The edits of a break. Raises `UserError`, with the nearest name, if there is no such
@@ -256,7 +256,7 @@ def passes(trace_of_both: Trace, loss: Origin | None) -> tuple[Trace, Trace]:
     gradients = set(range(end, len(trace_of_both.steps)))
     for step in trace_of_both.steps[:end]:
         names = [target.name.removeprefix("self.") for target in step.targets
-                 if np.asarray(target.value).dtype.kind == "f"]
+                 if target.is_real]
         roots = {root_of(name) for name in names}
         if step.kind == "assign" and any(root[0] == "d" and {
                 root[1:].lstrip("_"), f"{root[1:]}s"} & known[step.frame] for root in roots):

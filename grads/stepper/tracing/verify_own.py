@@ -51,13 +51,13 @@ class Own:
 
     @property
     def verdict(self) -> str:
-        """That of `grads check` where it is wrong or undecided, else that of the returned gradients;
-        nothing if none was compared, by either."""
-        said = self.report.verdict if self.report is not None else ""
+        """That of `grads check`. If the check refuses the functions or does not finish, that of the
+        returned gradients; nothing if none was compared."""
+        said = "" if self.report is None else self.report.verdict
         known = {numbers.status for numbers in self.pair.results}
         if "wrong" in known | {said} or self.written_over is not None:
             return "wrong"
-        if "undecided" in known | {said}:
+        if said == "undecided" or (said != "ok" and "undecided" in known):
             return "undecided"
         return "right" if known or said == "ok" else "nothing"
 

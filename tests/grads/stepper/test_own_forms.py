@@ -1,8 +1,11 @@
-"""Forms in which people write functions and layers: the walk is as right about them as the check."""
+"""Forms in which people write functions and layers. The walk is as right about them as the check.
+"""
 
 import pytest
 
 from grads.cli import main
+from grads.stepper.explorer.own import own_derivation
+from grads.stepper.explorer.settings import Settings
 
 HEAD = "import functools\n\nimport numpy as np\n\n"
 # A name, a right file, and a piece of it with a mistake in its place
@@ -181,9 +184,6 @@ def test_right_functions_are_right_and_wrong_ones_wrong(form, tmp_path, capsys):
 
 
 def test_the_user_module_is_left_as_it_was(tmp_path):
-    from grads.stepper.explorer.settings import Settings
-    from grads.stepper.explorer.own import own_derivation
-
     file = tmp_path / "mine.py"
     file.write_text(HEAD + TABLE[1])
     derivation = own_derivation(f"{file}:f", Settings())

@@ -211,10 +211,12 @@ class Written:
 
 def report_of(check: Any, functions: tuple[Any, ...], inputs: list[Any], **how: Any
               ) -> Report | None:
-    """What `grads check` says of a user's functions; None if it refuses them."""
+    """What `grads check` says of a user's functions; None if it refuses a pair, a layer or a loss.
+    Raises ValueError if it refuses a scalar function."""
     arguments = inputs if len(functions) == 1 else [
         inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs]
-    with suppress(ValueError):
+    is_scalar = len(functions) == 2 and check is not check_pair
+    with nullcontext() if is_scalar else suppress(ValueError):
         report: Report = check(*functions, *arguments, **how)
         return report
     return None

@@ -92,10 +92,14 @@ class Guesses:
     def whole(self, assignments: Sequence[Origin]) -> Partner | None:
         """The forward variable of an array that these assignments fill, if the forward assigns that
         variable in one statement, not entry by entry."""
-        step, target = (self.backward.steps[assignments[-1][0]],
-                        self.backward.target(assignments[-1]))
+        target = self.backward.target(assignments[-1])
+        return self.named(assignments[-1]) if "[" in target.name else None
+
+    def named(self, origin: Origin) -> Partner | None:
+        """The last forward variable of a gradient's name, without an index."""
+        step, target = self.backward.steps[origin[0]], self.backward.target(origin)
         frame, name = self.pairs.frame_of(step), self.pairs.forward_name(step, target)
-        if frame is None or name is None or "[" not in target.name:
+        if frame is None or name is None:
             return None
         origins = self.pairs.variables[frame].get(root_of(name), [])
         return self.pairs.whole(origins[-1]) if origins and (

@@ -139,6 +139,15 @@ def completed_at(backward: Trace, path: Path, leaf: Any) -> Origin | None:
     return max([held[-1], *written])
 
 
+def returned_at(backward: Trace, value: np.ndarray) -> Origin | None:
+    """The part of the `return` with this value, if its statement is recorded."""
+    return next(((step.number, i) for step in reversed(backward.steps)
+                 if step.kind == "assign" and step.depth == 0
+                 for i, target in enumerate(step.targets)
+                 if target.name.startswith(RETURNED) and target.is_real and np.array_equal(
+                     np.ravel(np.asarray(target.value)), np.ravel(value))), None)
+
+
 def named(backward: Trace, path: Path) -> list[Origin]:
     """The assignments to the name at one place of the return statement."""
     last = next((step for step in reversed(backward.steps)

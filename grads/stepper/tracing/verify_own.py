@@ -18,16 +18,17 @@ from grads.stepper.tracing.blame import COMPLETE, Blame, same_variable
 from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import written_over
 from grads.stepper.tracing.guesses import Candidate
-from grads.stepper.tracing.pairing import AssignedGradient, Partner
-from grads.stepper.tracing.returned import Returned
+from grads.stepper.tracing.pairing import AssignedGradient, Partner, squeezed
+from grads.stepper.tracing.returned import Returned, returned_at
 from grads.stepper.tracing.run import Run
-from grads.stepper.tracing.suspects import suspects
+from grads.stepper.tracing.suspects import is_initial, suspects
 from grads.stepper.tracing.verify import Verification, line_of, placed, unverified
 
 OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; what the backward "
          "returns does not depend on it being so")
 COMPLETED = "complete here: d loss / d {}"
 FILLED = "filled later, by a function that is called"
+RETURNED_AS = "it is d loss / d {}, and {:.1e} from d loss / d {}, as which it is returned"
 WRITTEN_OVER = ("written over: this array is the upstream gradient, which the caller still has; "
                 "assign to a new one")
 SUSPECT = ("not verified by itself; {}, the first wrong one, in line {}, is computed from it: the "
@@ -102,8 +103,10 @@ class Own:
                      if pair[1] is not None and pair[1].status == "wrong" and origin not in ends}
         filled = self.blame.filled([origin for origin in sorted(gradients) if origin not in ends])
         guilty = self.blame.guilty(differing)
-        carried = self.blame.carried([origin for origin in sorted(gradients) if origin not in ends],
-                               min([*guilty, *filled], default=None))
+        carried = self.blame.carried(
+            [origin for origin in sorted(gradients)
+             if origin not in ends and not is_initial(self.backward, origin)],
+            min([*guilty, *filled], default=None))
         explained = bool(guilty or filled or carried)
         unknown = [origin for origin in sorted(gradients)
                    if origin not in {*ends, *filled, *carried, *guilty}
@@ -116,7 +119,7 @@ class Own:
             if origin == self.written_over:
                 verifications.append(unverified(self.backward, origin, "wrong", WRITTEN_OVER))
             elif origin in ends:
-                verifications.append(self.end(origin, *ends[origin], explained))
+                verifications += self.ends(origin, *ends[origin], explained)
             elif origin in filled:
                 verifications.append(unverified(self.backward, origin, "wrong", filled[origin]))
             elif origin in carried:
@@ -195,6 +198,24 @@ class Own:
                        key=lambda verification: (verification.step, verification.target))
 
     # --- what is said
+
+    def ends(self, origin: Origin, returned: Returned, numbers: Numbers, explained: bool
+             ) -> list[Verification]:
+        """The verification of the assignment that completed a result; with that of the `return`
+        if it is right for a forward variable of its name, and returned as another's gradient."""
+        own = self.blame.guesses.named(origin) if numbers.status == "wrong" else None
+        if own is None or own.name == returned.partner.name or (
+                squeezed(own.shape) != squeezed(returned.value.shape)):
+            return [self.end(origin, returned, numbers, explained)]
+        named = self.pair.numbers(own, returned.value, returned.value.shape)
+        if named.status != "verified" or not np.any(returned.value):
+            return [self.end(origin, returned, numbers, explained)]
+        reason = RETURNED_AS.format(own.name, numbers.error, returned.partner.name)
+        behind = returned_at(self.backward, returned.value)
+        if behind is None:
+            return [unverified(self.backward, origin, "wrong", reason)]
+        return [unverified(self.backward, origin, "verified", COMPLETED.format(own.name)),
+                unverified(self.backward, behind, "wrong", reason)]
 
     def end(self, origin: Origin, returned: Returned, numbers: Numbers, explained: bool
             ) -> Verification:

@@ -4,6 +4,7 @@
 import pytest
 
 from grads.cli import main
+from grads.stepper.explorer.examples import open_example
 from grads.stepper.explorer.own import own_derivation
 from grads.stepper.explorer.settings import Settings
 
@@ -191,3 +192,66 @@ def test_the_user_module_is_left_as_it_was(tmp_path):
     before = dict(space)
     derivation.run()
     assert {name for name in before if space[name] is not before[name]} <= {"_listener_"}
+
+
+RETURNED = '''
+def f_inputs(rng):
+    return [rng.normal(size=4), rng.normal(size=(4, 3))]
+
+def f_forward(value, adv):
+    q = value[:, None] + adv - adv.mean(axis=1, keepdims=True)
+    return q ** 2, q
+
+def f_backward(d, q):
+    dq = 2 * q * d
+    return dq.sum(1), dq
+'''
+STARTED = '''
+def f_inputs(rng):
+    return rng.normal(size=7), 0.5 * rng.normal(size=6), rng.normal(size=6)
+
+def f_forward(v, logr, r):
+    raw = np.exp(logr)
+    rho, c = np.minimum(raw, 1.3), np.minimum(raw, 1.0)
+    T = len(r)
+    vs = np.empty(T + 1)
+    vs[T] = v[T]
+    for t in range(T - 1, -1, -1):
+        delta = rho[t] * (r[t] + 0.95 * v[t + 1] - v[t])
+        vs[t] = v[t] + delta + 0.95 * c[t] * (vs[t + 1] - v[t + 1])
+    return vs[:-1], (v, rho, c, raw, r, vs)
+
+def f_backward(dvs, cache):
+    v, rho, c, raw, r, vs = cache
+    T = len(r)
+    dv, drho, dc, dr = np.zeros(T + 1), np.zeros(T), np.zeros(T), np.zeros(T)
+    carry = 0.0
+    for t in range(T):
+        g = dvs[t] + carry
+        dv[t] += g * (1 - rho[t])
+        dv[t + 1] += g * 0.95 * rho[t]
+        dr[t] = g * rho[t]
+        drho[t] = g * (r[t] + 0.95 * v[t + 1] - v[t])
+        dc[t] = g * 0.95 * (vs[t + 1] - v[t + 1])
+        carry = g * 0.95 * c[t]
+    dv[T] += carry
+    return dv, (drho * (raw < 1.3) + dc * (raw < 1.0)) * raw, dr
+'''
+
+
+def red(tmp_path, source):
+    """The wrong verifications of a pair f, in order."""
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + source)
+    return [check for check in open_example(f"{file}:f", Settings()).verifications()
+            if check.status == "wrong"]
+
+
+def test_a_gradient_that_is_returned_as_that_of_another_is_red_at_the_return(tmp_path):
+    first, *_ = red(tmp_path, RETURNED)
+    assert first.name == "return 2" and "it is d loss / d q, and" in first.reason
+
+
+def test_the_zeros_that_a_sum_starts_with_are_not_red(tmp_path):
+    checks = red(tmp_path, STARTED)
+    assert checks and not [check for check in checks if "np.zeros" in check.text]

@@ -33,8 +33,8 @@ of either system. Two seeds are few: this is no test of significance.
     nmt reproduce NAME --dry-run                      # print its commands
 
 DIR has Multi30k's tokenised files. Claims about parsing also need GUM's trees, DIR/gum/*.ptb;
-`transfer`, `captions` and `captions-too-many` need no files. Minutes are for the training of all
-runs on one thread, estimated from its speed.
+`transfer`, `captions` and `captions-too-many` need no files. Minutes are the CPU time
+of training all runs on one thread; where they are missing, they were not measured.
 """
 TABLE = """
 ## {verdict}

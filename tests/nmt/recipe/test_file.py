@@ -10,6 +10,7 @@ import yaml
 
 import nmt as package
 from backend.errors import UserError
+from lstm.cells import CELLS
 from nmt.models.contract import Architecture
 from nmt.models.registry import MODELS
 from nmt.models.rnnsearch_config import RNNSearchConfig
@@ -281,8 +282,7 @@ WRONG = [
     (BASE + "train:\n\n  epochs: 0\n",
      r"r.yaml:4: train.epochs: expected a positive number, got 0"),
     (BASE + "train: {learning_rate: .nan}\n", r"train.learning_rate: expected a positive number"),
-    (BASE + "model: {unit: ugru}\n", r"model.unit: expected one of lstm, rnn, gru, gru-after, "
-     "lstm-norm, got 'ugru'"),
+    (BASE + "model: {unit: ugru}\n", f"model.unit: expected one of {', '.join(CELLS)}, got 'ugru'"),
     (BASE + "search: {beam: 2, nbest: 3}\n", r"search.nbest: expected at most beam = 2, got 3"),
     (BASE + "evaluate: {bleu_tokenize: foo}\n", r"evaluate.bleu_tokenize: expected one of 13a"),
     (BASE + "evaluate: {batch_size: 0}\n", r"evaluate.batch_size: expected at least 1, got 0"),

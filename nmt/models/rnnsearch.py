@@ -22,6 +22,8 @@ from backend.workspace import Workspace
 from lstm.cells import State
 from lstm.embedding import embedding_weight
 from lstm.parameters import Parameters, Weight, axis
+from lstm.prediction import OutputCache
+from lstm.sampled import SampledCache
 from lstm.stack import stack_weights
 from nmt.data.batches import Batch, Side
 from nmt.models.contextual import (
@@ -61,6 +63,11 @@ class RNNSearchCache(NamedTuple):
     head: HeadCache
     losses: Losses
     state: None = None
+
+    @property
+    def output(self) -> OutputCache | SampledCache:
+        """The cache of the prediction layer."""
+        return self.head.output
 
 
 class SearchState(NamedTuple):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tiny_run import captured, complaint, write_recipe
+from tiny_run import RECIPE, captured, complaint, write_recipe
 
 from nmt.analysis.logits import binned, lexicon, logits_of
 from nmt.evaluation.scores import bleu, compare, metrics_of
@@ -50,6 +50,19 @@ def test_steps(run, corpus, capsys) -> None:
     assert head[:5] == ["step", "word", "chosen", "p", "logit"] and head[-2:] == ["W_l h_l", "bias"]
     assert {len(row) for row in rows} == {len(head)} and rows[0][2] == "*"
     assert "W_l h_l" in captured(capsys, "logits", "steps", corpus / "x", "--model", directory).out
+
+
+def test_steps_of_an_encoder_decoder(corpus) -> None:
+    """The model of Nair and Shah, another architecture with output.W_hy."""
+    model = {"architecture": "rnnsearch", "layer": "none", "deep_state": "now",
+             "hidden_size": 4, "embedding_size": 4}
+    recipe = write_recipe(corpus / "r.yaml", RECIPE | {"model": model})
+    system = train(load_recipe(Recipe, recipe), corpus / "run", Observer())
+    pair = (["one", "two"], system.target.tokens([3, 2]))
+    forced = force_decode(system.model, system.parameters,
+                          next(system.batches([pair], 1).in_order()))[0]
+    steps = [logits[0].probability for logits in logits_of(system, pair, 1)]
+    assert np.log(steps) == pytest.approx(forced.steps, rel=1e-4)
 
 
 def test_lexicon(run, corpus, capsys) -> None:

@@ -122,8 +122,8 @@ def test_launches_of_a_step(feeding):
 
 
 def test_launches_grow_by_what_a_word_adds():
-    """The figures are those of docs/gpu.md. Without feeding: for each of two layers a side, a product
-    and a kernel, forward and backward."""
+    """The figures are those of docs/gpu.md. Without feeding: a product and a kernel for each of two
+    layers a side, forward and backward."""
     feeding, without = ((training_step(True, steps=40, input_feeding=fed).launches
                          - training_step(True, steps=20, input_feeding=fed).launches) / 20
                         for fed in (True, False))

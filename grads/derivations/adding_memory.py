@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias, tanh_prime
+from grads.derivations.calculus import Array, Number, bias, tanh_prime
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import language_example
@@ -71,7 +70,7 @@ def adding_memory_grad(
 
 def adding_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int]
-) -> tuple[Any, LSTMTrace]:
+) -> tuple[Number, LSTMTrace]:
     """J = -log p(y) for one sentence, in nats; Eqs. 2.1, 2.31 and 2.32.
 
     Arguments: x and y, T token ids each, y being x shifted by one word.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from grads.derivations.attention_step import (
     parameters_of,
     weights_of,
 )
-from grads.derivations.calculus import Array
+from grads.derivations.calculus import Array, Number
 from grads.derivations.declaration import Declaration
 from grads.derivations.encoders import encode, encode_grad, source_states
 from grads.derivations.errata import Mistake
@@ -71,7 +71,7 @@ class AttentionTrace(NamedTuple):
     k: dict[int, Layers]  # encoder: cells
     states: Decoded
     p: dict[int, Array]  # p_1 .. p_{m_y + 1}, (V, 1)
-    l: dict[int, Any]  # l_1 .. l_{m_y + 1}, nats
+    l: dict[int, Number]  # l_1 .. l_{m_y + 1}, nats
 
 
 class Seeds(NamedTuple):
@@ -163,7 +163,7 @@ def decode_grad(
 def attentional_nmt_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *,
     variant: Variant = GENERAL, h_0: Layers | None = None, c_0: Layers | None = None,
-) -> tuple[Any, AttentionTrace]:
+) -> tuple[Number, AttentionTrace]:
     """J = -log p(y | x) for one pair, in nats; Eqs. 4.1, 4.5-4.7 and 4.2.3.
 
     Arguments: x (at least one word) and y, token ids without end markers; variant, how a_t is made;

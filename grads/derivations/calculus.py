@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Number = np.inexact[Any] | float  # a loss, which is complex during a complex step
 Function = Callable[[Array], Array]
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array
+from grads.derivations.calculus import Array, Number
 from grads.derivations.rnn import predict, predict_grad
 from grads.derivations.transformer_model import (
     Parameters,
@@ -43,7 +43,7 @@ class CountdownTrace(NamedTuple):
 
 def countdown_forward(
     parameters: Parameters, x: Sequence[int], y: Sequence[int], *, shape: Shape
-) -> tuple[Any, CountdownTrace]:
+) -> tuple[Number, CountdownTrace]:
     """J = -log p_length(m | x) - log p(y | m, x) for one pair, in nats.
 
     Arguments: parameters, by the kernels' names; x and y, token ids without end markers; shape,

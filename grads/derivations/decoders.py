@@ -6,13 +6,14 @@ A decoder maps h_bar and its initial states to the loss; and backward.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from grads.derivations.attention import Decoded as AttentionStates
 from grads.derivations.attention import decode, decode_grad, fed_rows
-from grads.derivations.calculus import Array
+from grads.derivations.calculus import Array, Number
+from grads.derivations.model import Model
 from grads.derivations.nmt import END, Weights, by_name, weights, zero_gradients
 from grads.derivations.reading import (
     decode_fused,
@@ -33,7 +34,7 @@ class Decoded(NamedTuple):
     c: dict[int, Layers]
     above: dict[int, Array]  # the input of the prediction: h_t
     p: dict[int, Array]
-    l: dict[int, Any]
+    l: dict[int, Number]
 
 
 class Attended(NamedTuple):
@@ -41,13 +42,13 @@ class Attended(NamedTuple):
 
     states: AttentionStates
     p: dict[int, Array]
-    l: dict[int, Any]
+    l: dict[int, Number]
 
 
 def decode_plain(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
     c_0: Layers,
-) -> tuple[Any, Decoded]:
+) -> tuple[Number, Decoded]:
     """Without attention: Algorithm 3 after t = m_x; h_{t-1} may be fed in place of h~_{t-1}."""
     W_e, T, b = weights(parameters, "decoder")
     P, L = fed_rows(W_e, T, model.unit), len(T)
@@ -63,7 +64,7 @@ def decode_plain(
 
 
 def decode_plain_grad(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array,
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array,
     kept: Decoded,
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """Gradients by name, dh_bar, which is zero, dh_0 and dc_0; Algorithm 4."""
@@ -86,9 +87,9 @@ def decode_plain_grad(
 
 
 def decode_attending(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
     c_0: Layers,
-) -> tuple[Any, Attended]:
+) -> tuple[Number, Attended]:
     """With attention, and input feeding where the shape of layer 1's weights says so; 4.2."""
     states = decode(parameters, y, h_bar, h_0, c_0, model.variant, model.unit)
     J, p, l = predictions(parameters, [*y, END], states.h_tilde)
@@ -96,7 +97,7 @@ def decode_attending(
 
 
 def decode_attending_grad(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, kept: Attended
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, kept: Attended
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """Gradients by name, dh_bar in the encoder's reading order, dh_0 and dc_0."""
     d_above, output = predictions_grad(parameters, [*y, END], kept.p, kept.states.h_tilde)

@@ -12,11 +12,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, tanh_prime
+from grads.derivations.calculus import Array, Number, tanh_prime
 from grads.derivations.rnn import predict, predict_grad
 from grads.derivations.units import Part
 
@@ -83,7 +83,7 @@ def deep_grad(
 
 def deep_output(
     word: int, s: Array, y: Array, c: Array, output: Output, layer: str = "maxout"
-) -> tuple[Any, Array]:
+) -> tuple[Number, Array]:
     """-log p(y_i), in nats, and p (V, 1); `word` is y_i, `layer` a key of HIDDEN."""
     W_o, b = output.W_o, output.b
     t_tilde = deep(s, y, c, output)

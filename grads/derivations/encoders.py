@@ -17,6 +17,7 @@ import numpy as np
 
 from grads.derivations.calculus import Array, bias, tanh_prime
 from grads.derivations.fusion import factored_embed, factored_embed_grad
+from grads.derivations.model import Model
 from grads.derivations.rnn import embed, embed_grad
 from grads.derivations.units import (
     UNITS,
@@ -133,7 +134,7 @@ def columns(by_position: Mapping[int, Array]) -> Array:
 
 
 def encode_once(
-    model: Any, parameters: Mapping[str, Array], x: Sequence[Any]
+    model: Model, parameters: Mapping[str, Array], x: Sequence[Any]
 ) -> tuple[Array, Layers, Encoded]:
     """In the order of the words."""
     g, k = encode(parameters, x, unit=model.unit, factors=model.factors)
@@ -142,7 +143,7 @@ def encode_once(
 
 
 def encode_once_grad(
-    model: Any, parameters: Mapping[str, Array], x: Sequence[Any], encoded: Encoded,
+    model: Model, parameters: Mapping[str, Array], x: Sequence[Any], encoded: Encoded,
     dh_bar: Array, d_ends: Layers,
 ) -> dict[str, Array]:
     """The gradients by name."""
@@ -157,7 +158,7 @@ def encode_once_grad(
 
 
 def encode_both(
-    model: Any, parameters: Mapping[str, Array], x: Sequence[Any]
+    model: Model, parameters: Mapping[str, Array], x: Sequence[Any]
 ) -> tuple[Array, Layers, Encoded]:
     """Bidirectional, layer by layer; each layer reads [->h_s; <-h_s] of the layer below."""
     S, W_e, unit, H = len(x), tables_of(parameters, "encoder", model.factors), model.unit, model.H
@@ -183,7 +184,7 @@ def encode_both(
 
 
 def encode_both_grad(
-    model: Any, parameters: Mapping[str, Array], x: Sequence[Any], encoded: Encoded,
+    model: Model, parameters: Mapping[str, Array], x: Sequence[Any], encoded: Encoded,
     dh_bar: Array, d_ends: Layers,
 ) -> dict[str, Array]:
     """The gradients of the bidirectional encoder, from the top layer down."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, one_hot, tanh_prime
+from grads.derivations.calculus import Array, Number, one_hot, tanh_prime
 from grads.derivations.declaration import Declaration
 from grads.derivations.decoders import Decoded, decode_plain, decode_plain_grad
 from grads.derivations.errata import Mistake
@@ -29,15 +29,11 @@ from grads.derivations.examples import (
     pair_of,
     translation_shapes,
 )
+from grads.derivations.model import Model
 from grads.derivations.units import Layers
 
 NO_STATES = np.zeros((0, 1))  # h_bar: features have no states
-
-
-class Unit(NamedTuple):
-    """The decoder's unit."""
-
-    unit: str = "lstm"
+DECODER = Model("lstm", H=0, encoder="", start="", decoder="plain")  # of which its unit is read
 
 
 class FeaturesTrace(NamedTuple):
@@ -64,7 +60,7 @@ def start_grad(dh_0: Array, dc_0: Array, v: Array, W_e: Array) -> Array:
 
 def features_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int]
-) -> tuple[Any, FeaturesTrace]:
+) -> tuple[Number, FeaturesTrace]:
     """J = -log p(y | x), in nats. Arguments: x, the features' ids; y, token ids without end
     markers."""
     v = np.zeros_like(parameters["encoder.0.W_e"][:, :1])
@@ -73,7 +69,7 @@ def features_forward(
     h_0, c_0 = Layers(), Layers()
     for l in range(1, layers_of(parameters) + 1):
         h_0[l], c_0[l] = start(v, parameters[f"encoder.{l - 1}.W_e"])
-    J, run = decode_plain(Unit(), parameters, y, NO_STATES, h_0, c_0)
+    J, run = decode_plain(DECODER, parameters, y, NO_STATES, h_0, c_0)
     return J, FeaturesTrace(v, run)
 
 
@@ -81,7 +77,7 @@ def features_backward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: FeaturesTrace
 ) -> dict[str, Array]:
     """The gradient of J for every parameter."""
-    gradients, _, dh_0, dc_0 = decode_plain_grad(Unit(), parameters, y, NO_STATES, trace.run)
+    gradients, _, dh_0, dc_0 = decode_plain_grad(DECODER, parameters, y, NO_STATES, trace.run)
     for l in range(layers_of(parameters), 0, -1):
         name = f"encoder.{l - 1}.W_e"
         dW_e = start_grad(dh_0[l], dc_0[l], trace.v, parameters[name])

@@ -12,11 +12,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array
+from grads.derivations.calculus import Array, Number
 from grads.derivations.declaration import OUTPUT, Declaration
 from grads.derivations.deep_output import HIDDEN, Output, deep, deep_grad
 from grads.derivations.errata import Mistake
@@ -111,7 +111,7 @@ def fused_grad(
 def fused_output(
     word: int, s: Array, y: Array, c: Array, s_lm: Array, output: Output, gate: Gate,
     layer: str = "maxout",
-) -> tuple[Any, Fused]:
+) -> tuple[Number, Fused]:
     """-log p(y_i), in nats, and p and g; `word` is y_i, `layer` a key of HIDDEN."""
     W_o, b = output.W_o, output.b
     t_tilde, g = fused(s, y, c, s_lm, output, gate)

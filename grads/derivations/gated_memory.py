@@ -12,11 +12,10 @@ T has rows for the gates too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias, sigm, sigm_prime, tanh_prime
+from grads.derivations.calculus import Array, Number, bias, sigm, sigm_prime, tanh_prime
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import Example, Request, draw, language_example
@@ -90,7 +89,7 @@ def gated_memory_grad(
 
 def gated_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int]
-) -> tuple[Any, LSTMTrace]:
+) -> tuple[Number, LSTMTrace]:
     """J = -log p(y) for one sentence, in nats; Eqs. 2.1, 2.33 and 2.34.
 
     Arguments: x and y, T token ids each, y being x shifted by one word.

@@ -21,7 +21,7 @@ The thesis prints no backward for this chapter either: it is derived as in chapt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from grads.derivations.attention import (
     attentional_nmt_backward,
     attentional_nmt_forward,
 )
-from grads.derivations.calculus import Array, tanh_prime
+from grads.derivations.calculus import Array, Number, tanh_prime
 from grads.derivations.encoders import columns, encode, encode_grad, tops
 from grads.derivations.nmt import END
 from grads.derivations.rnn import predictions, predictions_grad
@@ -50,7 +50,7 @@ class SpellingTrace(NamedTuple):
     h: dict[int, Layers]  # h[i][l], (H, 1), from i = 0; h[i][0] is a character's embedding
     c: dict[int, Layers]  # c[i][l], (H, 1)
     p: dict[int, Array]  # (C, 1)
-    l: dict[int, Any]  # nats
+    l: dict[int, Number]  # nats
 
 
 class HybridTrace(NamedTuple):
@@ -120,7 +120,7 @@ def seed_grad(
 
 def spell(
     parameters: Mapping[str, Array], first: Array, word: Word
-) -> tuple[Any, SpellingTrace]:
+) -> tuple[Number, SpellingTrace]:
     """-log p(word), in nats; `first` (H, 1) is the initial hidden state of layer 1."""
     zero, c_0 = zero_states(stack_of(parameters, TARGET).W)
     h_0 = {**zero, 1: first}                                     # cells and higher layers are zero
@@ -148,7 +148,7 @@ def hybrid_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int],
     rare: Sequence[Word], spellings: Mapping[int, Word], *,
     variant: Variant = GENERAL, alpha: float = 1.0,
-) -> tuple[Any, HybridTrace]:
+) -> tuple[Number, HybridTrace]:
     """J = J_w + alpha J_c for one pair, in nats; Eqs. 5.1-5.6.
 
     Arguments: x (at least one word) and y, token ids without end markers; rare, the rare source

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from grads.derivations.calculus import Array
+from grads.derivations.calculus import Array, Number
 from grads.derivations.encoders import columns, encode, encode_grad, tops
 from grads.derivations.rnn import predictions, predictions_grad
 from grads.derivations.units import stack_of, zero_states
@@ -29,7 +29,7 @@ class LanguageTrace(NamedTuple):
 
 def language_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *, unit: str
-) -> tuple[Any, LanguageTrace]:
+) -> tuple[Number, LanguageTrace]:
     """J = -log p(y) for one sentence, in nats: `encode`, then `predictions`."""
     h, c = encode(in_stack(parameters), x, side=STACK, unit=unit)
     J, p, l = predictions(parameters, y, tops(h))

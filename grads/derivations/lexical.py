@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,15 @@ from grads.derivations.attention import (
     decode,
     decode_grad,
 )
-from grads.derivations.calculus import Array, bias, log_sum_exp, one_hot, softmax, tanh_prime
+from grads.derivations.calculus import (
+    Array,
+    Number,
+    bias,
+    log_sum_exp,
+    one_hot,
+    softmax,
+    tanh_prime,
+)
 from grads.derivations.declaration import Declaration
 from grads.derivations.encoders import encode, encode_grad, source_states
 from grads.derivations.errata import Mistake
@@ -86,7 +94,7 @@ def lexical_grad(dh_l: Array, a: Array, F: Array, W_lex: Array) -> tuple[Array, 
 
 def predict_both(
     y: int, h: Array, h_l: Array, W_hy: Array, W_l: Array, b: Array | float
-) -> tuple[Any, Array]:
+) -> tuple[Number, Array]:
     """-log p(y), in nats, and p (V, 1), from h~_t (H, 1) and h^l_t (E, 1)."""
     s = W_hy @ h + W_l @ h_l + b                                 # (Nguyen 3.2.4 output)
     p = softmax(s)                                               # (2.5)
@@ -122,7 +130,7 @@ def source_words_grad(dF: Array, W_f: Array, x: Sequence[int], variant: Variant)
 def lexical_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *,
     variant: Variant = GENERAL,
-) -> tuple[Any, LexicalTrace]:
+) -> tuple[Number, LexicalTrace]:
     """J = -log p(y | x) for one pair, in nats; as `attentional_nmt_forward`, with the module.
 
     Arguments: x (at least one word) and y, token ids without end markers; variant, how a_t is made.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from grads.derivations.attention import (
     decode,
     decode_grad,
 )
-from grads.derivations.calculus import Array, bias, log_sum_exp, one_hot, softmax
+from grads.derivations.calculus import Array, Number, bias, log_sum_exp, one_hot, softmax
 from grads.derivations.declaration import Declaration
 from grads.derivations.encoders import encode, encode_grad, source_states
 from grads.derivations.errata import Mistake
@@ -71,7 +71,7 @@ def lexicon_bias_grad(db_lex: Array, a: Array, L: Array, epsilon: float) -> Arra
 
 def predict_with_bias(
     y: int, h: Array, b_lex: Array, W_hy: Array, b: Array | float
-) -> tuple[Any, Array]:
+) -> tuple[Number, Array]:
     """-log p(y), in nats, and p (V, 1), from h~_t (H, 1) and the lexicon's bias (V, 1)."""
     s = W_hy @ h + b + b_lex                                     # (Nguyen 3.2.5.2 bias)
     p = softmax(s)                                               # (2.5)
@@ -98,7 +98,7 @@ def sentence_columns(lexicon: Array, x: Sequence[int], variant: Variant) -> Arra
 def lexicon_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *, lexicon: Array,
     epsilon: float = EPSILON, variant: Variant = GENERAL,
-) -> tuple[Any, LexiconTrace]:
+) -> tuple[Number, LexiconTrace]:
     """J = -log p(y | x) for one pair, in nats; as `attentional_nmt_forward`, with the bias.
 
     Arguments: x (at least one word) and y, token ids without end markers; lexicon, P (V_t, V_s);

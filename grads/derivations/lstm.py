@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias, sigm, sigm_prime, tanh_prime
+from grads.derivations.calculus import Array, Number, bias, sigm, sigm_prime, tanh_prime
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import LANGUAGE, language_example
@@ -34,7 +34,7 @@ class LSTMTrace(NamedTuple):
     h: dict[int, Array]  # h_0 .. h_T, (H, 1)
     c: dict[int, Array]  # c_0 .. c_T, (H, 1)
     p: dict[int, Array]  # p_1 .. p_T, (V, 1)
-    l: dict[int, Any]  # l_1 .. l_T, nats
+    l: dict[int, Number]  # l_1 .. l_T, nats
 
 
 # --- the unit -----------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def lstm_grad(
 def forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int],
     h_0: Array | None = None, c_0: Array | None = None,
-) -> tuple[Any, LSTMTrace]:
+) -> tuple[Number, LSTMTrace]:
     """J = -log p(y) for one sentence, in nats; Eqs. 2.1 and 2.35-2.40.
 
     Arguments: x and y, T token ids each, y being x shifted by one word; h_0, c_0 (H, 1), zero if

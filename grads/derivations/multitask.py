@@ -21,11 +21,11 @@ corresponding embeddings"; the layer that predicts a decoder's words goes with i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array
+from grads.derivations.calculus import Array, Number
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import (
@@ -46,14 +46,14 @@ class MixedTrace(NamedTuple):
     """The values of the forward pass, by update u from 1."""
 
     tasks: tuple[str, ...]  # i
-    l: dict[int, Any]  # J_i of the update's task i, nats
+    l: dict[int, Number]  # J_i of the update's task i, nats
     traces: dict[int, NMTTrace]  # of the update's own model
 
 
 def mixed_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *,
     tasks: Sequence[str] = TASKS,
-) -> tuple[Any, MixedTrace]:
+) -> tuple[Number, MixedTrace]:
     """J, the sum over updates of J_i in nats, i being the task of the update (6.1.1).
 
     Arguments: x and y, German and English token ids, without end markers; tasks, the task of each

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias, softmax
+from grads.derivations.calculus import Array, Number, bias, softmax
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import (
@@ -62,7 +62,7 @@ class NMTTrace(NamedTuple):
     h: dict[int, Layers]  # h[t][l], (H, 1); h[t][0] is the embedding of s_t
     c: dict[int, Layers]  # c[t][l], (H, 1)
     p: dict[int, Array]  # p_t, (V, 1), on the decoder side
-    l: dict[int, Any]  # l_t, nats, on the decoder side
+    l: dict[int, Number]  # l_t, nats, on the decoder side
 
 
 # --- weights and their gradients ----------------------------------------------------------------
@@ -89,7 +89,7 @@ def by_name(side: str, d: Weights) -> dict[str, Array]:
 def forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int],
     h_0: Layers | None = None, c_0: Layers | None = None,
-) -> tuple[Any, NMTTrace]:
+) -> tuple[Number, NMTTrace]:
     """J = -log p(y | x) for one pair, in nats; Algorithm 3, Eq. 2.51.
 
     Arguments: x and y, token ids without end markers; h_0, c_0 the encoder's initial states by

@@ -27,8 +27,9 @@ from grads.derivations.examples import (
     Sizes,
     translation_example,
 )
+from grads.derivations.model import Model
 from grads.derivations.rnn import ONE_EMBEDDING, PRINTED_SIGN
-from grads.derivations.translator import Model, translator_backward, translator_forward
+from grads.derivations.translator import translator_backward, translator_forward
 
 
 def encoder_decoder_shapes(V_s: int, V_t: int, sizes: Sizes) -> Shapes:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias
+from grads.derivations.calculus import Array, Number, bias
 from grads.derivations.deep_output import Output, deep_output, deep_output_grad
 from grads.derivations.encoders import Columns, columns, encode, encode_grad
 from grads.derivations.fusion import (
@@ -17,6 +17,7 @@ from grads.derivations.fusion import (
     fused_output,
     fused_output_grad,
 )
+from grads.derivations.model import Model
 from grads.derivations.nmt import END
 from grads.derivations.rnn import embed, embed_grad, predictions, predictions_grad
 from grads.derivations.rnnsearch import (
@@ -114,7 +115,7 @@ def named_parts(parameters: Mapping[str, Array], *parts: Any) -> dict[str, Array
 
 
 def reading_step(
-    model: Any, v: Array, s_prev: Array, h_bar: Array, W: Array, b: Any, alignment: Alignment
+    model: Model, v: Array, s_prev: Array, h_bar: Array, W: Array, b: Any, alignment: Alignment
 ) -> tuple[Array, Array, Array]:
     """s_i (H, 1), c_i (He, 1) and the weights alpha_i, from E y_{i-1} and s_{i-1}."""
     q = query_of(s_prev, v, model.query)
@@ -125,7 +126,7 @@ def reading_step(
 
 
 def reading_step_grad(
-    model: Any, ds: Array, dc_deep: Array, v: Array, s_prev: Array, c: Array, alpha: Array,
+    model: Model, ds: Array, dc_deep: Array, v: Array, s_prev: Array, c: Array, alpha: Array,
     h_bar: Array, W: Array, b: Any, alignment: Alignment,
 ) -> tuple[Array, Array, Array, Array, Array, Any]:
     """ds_{i-1}, d(E y_{i-1}), dh_bar, dW, db and the alignment model's gradients, given ds_i and
@@ -147,7 +148,7 @@ def reading_step_grad(
 
 
 def read_contexts(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, s_0: Array
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, s_0: Array
 ) -> Read:
     """The unit reads [E y_{i-1}; c_i]; c_i is from the query s_{i-1}, or fixed; A.2.2."""
     W_e, (W, b) = parameters["decoder.W_e"], stack_of(parameters, "decoder")
@@ -159,7 +160,7 @@ def read_contexts(
 
 
 def read_contexts_grad(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, read: Read,
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, read: Read,
     dv_deep: Columns, ds_deep: Columns, dc_deep: Columns,
 ) -> tuple[dict[str, Array], Array, Array]:
     """Gradients by name, dh_bar and ds_0, from what the predictions read, by time step."""
@@ -183,7 +184,7 @@ def read_contexts_grad(
     return gradients, dh_bar, ds[0]
 
 
-def deep_time(model: Any, i: int) -> int:
+def deep_time(model: Model, i: int) -> int:
     """The time of the state that the output reads at i (erratum 18)."""
     return i - 1 if model.deep_state == "before" else i
 
@@ -192,9 +193,9 @@ def deep_time(model: Any, i: int) -> int:
 
 
 def decode_reading(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
     c_0: Layers,
-) -> tuple[Any, Decoded]:
+) -> tuple[Number, Decoded]:
     """The deep output reads s_i or s_{i-1}, E y_{i-1} and c_i."""
     read, output = read_contexts(model, parameters, y, h_bar, h_0[1]), output_of(parameters)
     (v, s, c, _), p, l = read, {}, {}
@@ -207,7 +208,7 @@ def decode_reading(
 
 
 def decode_reading_grad(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array,
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array,
     kept: Decoded,
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """Gradients by name, dh_bar, ds_0, and no dc_0."""
@@ -226,9 +227,9 @@ def decode_reading_grad(
 
 
 def decode_states(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
     c_0: Layers,
-) -> tuple[Any, Decoded]:
+) -> tuple[Number, Decoded]:
     """The prediction reads only m_t, which is s_t here (Nair and Shah, 6.2)."""
     v, s, c, alpha = read_contexts(model, parameters, y, h_bar, h_0[1])
     J, p, l = predictions(parameters, [*y, END], s)              # (Nair 5 logits)
@@ -236,7 +237,7 @@ def decode_states(
 
 
 def decode_states_grad(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array,
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array,
     kept: Decoded,
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """Gradients by name, dh_bar, dm_0, and no dc_0."""
@@ -253,9 +254,9 @@ def decode_states_grad(
 
 
 def decode_fused(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
     c_0: Layers,
-) -> tuple[Any, Decoded]:
+) -> tuple[Number, Decoded]:
     """As `decode_reading`; the output reads a language model's top state, too, through a gate."""
     read, output, gate = (read_contexts(model, parameters, y, h_bar, h_0[1]),
                           output_of(parameters), gate_of(parameters))
@@ -271,7 +272,7 @@ def decode_fused(
 
 
 def decode_fused_grad(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array,
+    model: Model, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array,
     kept: Decoded,
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """Gradients by name, dh_bar, ds_0, and no dc_0."""

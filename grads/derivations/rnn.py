@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from grads.derivations.calculus import (
     Array,
+    Number,
     bias,
     log_sum_exp,
     one_hot,
@@ -31,7 +32,7 @@ class RNNTrace(NamedTuple):
     x: dict[int, Array]  # x_1 .. x_T, (E, 1)
     h: dict[int, Array]  # h_0 .. h_T, (H, 1)
     p: dict[int, Array]  # p_1 .. p_T, (V, 1)
-    l: dict[int, Any]  # l_1 .. l_T, nats
+    l: dict[int, Number]  # l_1 .. l_T, nats
 
 
 # --- embedding and prediction, shared by all the models -----------------------------------------
@@ -47,7 +48,7 @@ def embed_grad(word: int, dx: Array, dW_e: Array) -> Array:
     return dW_e + one_hot(word, len(dW_e)) @ dx.T
 
 
-def predict(y: int, h: Array, W_hy: Array, b: Array | float = 0.0) -> tuple[Any, Array]:
+def predict(y: int, h: Array, W_hy: Array, b: Array | float = 0.0) -> tuple[Number, Array]:
     """The loss l_t = -log p_t(y_t), in nats, and p_t; Eqs. 2.4, 2.5 and 2.19.
 
     Arguments: y, the word to be predicted; h (H, 1); W_hy (V, H); b (V, 1) or zero.
@@ -74,7 +75,7 @@ def predict_grad(y: int, p: Array, h: Array, W_hy: Array) -> tuple[Array, Array,
 def predictions(
     parameters: Mapping[str, Array], y: Sequence[int], above: Mapping[int, Array],
     prefix: str = "output",
-) -> tuple[Any, dict[int, Array], dict[int, Any]]:
+) -> tuple[Number, dict[int, Array], dict[int, Number]]:
     """J = -log p(y), in nats, p_t and l_t, from the vector (H, 1) above each word y_t, t from 1."""
     W_hy, b_hy = parameters[f"{prefix}.W_hy"], bias(parameters, f"{prefix}.b")
     p, l = {}, {}
@@ -143,7 +144,7 @@ def recurrent_product(T: Array, a: Sequence[Array]) -> Array:
 
 def forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], h_0: Array | None = None
-) -> tuple[Any, RNNTrace]:
+) -> tuple[Number, RNNTrace]:
     """J = -log p(y) for one sentence, in nats; Eqs. 2.1 and 2.3-2.6.
 
     Arguments: x and y, T token ids each, y being x shifted by one word; h_0 (H, 1), zero if None.

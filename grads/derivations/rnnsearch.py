@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias, softmax, softmax_grad, tanh_prime
+from grads.derivations.calculus import Array, Number, bias, softmax, softmax_grad, tanh_prime
 from grads.derivations.declaration import Declaration
 from grads.derivations.deep_output import Output, deep_output, deep_output_grad
 from grads.derivations.errata import Mistake
@@ -78,7 +78,7 @@ class SearchTrace(NamedTuple):
     alpha: dict[int, Array]  # (S, 1)
     c: dict[int, Array]  # (2H, 1)
     p: dict[int, Array]  # (V, 1)
-    l: dict[int, Any]  # nats
+    l: dict[int, Number]  # nats
     deep_state: str  # "before" or "now"
     query: str  # "state" or "state-word"
 
@@ -171,7 +171,7 @@ def encode_grad(
 def forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *,
     deep_state: str = "before", query: str = "state",
-) -> tuple[Any, SearchTrace]:
+) -> tuple[Number, SearchTrace]:
     """J = -log p(y | x) for one pair, in nats; A.2.
 
     Arguments: x (at least one word) and y, token ids without end markers; deep_state, "before"

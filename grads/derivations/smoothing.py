@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from grads.derivations.calculus import Array, log_sum_exp, one_hot, softmax
+from grads.derivations.calculus import Array, Number, log_sum_exp, one_hot, softmax
 
 
 def predict_smoothed(
     y: int, h: Array, W_hy: Array, b: Array | float, eps: float
-) -> tuple[Any, Array, Any]:
+) -> tuple[Number, Array, Any]:
     """The loss l_t = -q' log p_t, p_t, and -log p_t(y); both losses in nats.
 
     Arguments: y, the word to be predicted; h (H, 1); W_hy (V, H); b (V, 1) or zero; eps.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array
+from grads.derivations.calculus import Array, Number
 from grads.derivations.encoders import columns
 from grads.derivations.multihead import heads_of, parameters_of
 from grads.derivations.nmt import END
@@ -62,7 +62,7 @@ class TransformerTrace(NamedTuple):
 
 def transformer_forward(
     parameters: Parameters, x: Sequence[int], y: Sequence[int], *, shape: Shape
-) -> tuple[Any, TransformerTrace]:
+) -> tuple[Number, TransformerTrace]:
     """J = -log p(y | x) for one pair, in nats.
 
     Arguments: parameters, by the kernels' names; x and y, token ids without end markers.

@@ -11,28 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from grads.derivations.attention import as_written
-from grads.derivations.calculus import Array
+from grads.derivations.calculus import Array, Number
 from grads.derivations.decoders import DECODERS
 from grads.derivations.encoders import ENCODERS, STARTS
-from grads.derivations.scores import Variant
+from grads.derivations.model import Model
 from grads.derivations.units import Layers
-
-
-class Model(NamedTuple):
-    """The parts of a translator, by their names in the tables of parts."""
-
-    unit: str  # of UNITS
-    H: int  # hidden units of a layer
-    encoder: str  # of ENCODERS
-    start: str  # of STARTS
-    decoder: str  # of DECODERS
-    variant: Variant = Variant()  # of Luong's attention
-    context: str = ""  # of CONTEXTS, where the decoder reads a context
-    layer: str = ""  # of HIDDEN, there
-    deep_state: str = ""  # "before" or "now": whether the output reads s_{i-1} or s_i (erratum 18)
-    query: str = "state"  # "state" or "state-word": the query of the score (Nair and Shah, 7.2)
-    factors: tuple[str, ...] = ()  # of the source's words, by name
-    language: str = ""  # the unit of the language model whose state the output reads (deep fusion)
 
 
 class TranslatorTrace(NamedTuple):
@@ -47,7 +30,7 @@ class TranslatorTrace(NamedTuple):
 
 def translator_forward(
     parameters: Mapping[str, Array], x: Sequence[Any], y: Sequence[int], *, model: Model
-) -> tuple[Any, TranslatorTrace]:
+) -> tuple[Number, TranslatorTrace]:
     """J = -log p(y | x) for one pair, in nats.
 
     Arguments: parameters, by the kernels' names; x as the encoder reads it, and y, token ids

@@ -25,7 +25,7 @@ import numpy as np
 
 from grads.derivations.attention import GENERAL, as_written, fed_rows
 from grads.derivations.attention_step import PREFIX, align, align_grad, parameters_of, weights_of
-from grads.derivations.calculus import Array, tanh_prime
+from grads.derivations.calculus import Array, Number, tanh_prime
 from grads.derivations.declaration import Declaration
 from grads.derivations.encoders import encode, encode_grad, source_states
 from grads.derivations.errata import Mistake
@@ -59,7 +59,7 @@ class TwoSourcesTrace(NamedTuple):
     h_tilde: dict[int, Array]  # h~_0 .. h~_{m_y + 1}, (H, 1)
     a: dict[int, dict[int, Array]]  # a[t][n], (S_n, 1)
     p: dict[int, Array]  # p_1 .. p_{m_y + 1}, (V, 1)
-    l: dict[int, Any]  # l_1 .. l_{m_y + 1}, nats
+    l: dict[int, Number]  # l_1 .. l_{m_y + 1}, nats
     variant: Variant
 
 
@@ -133,7 +133,7 @@ def attend_both_grad(
 def two_sources_forward(
     parameters: Mapping[str, Array], x_1: Sequence[int], x_2: Sequence[int], y: Sequence[int], *,
     variant: Variant = GENERAL,
-) -> tuple[Any, TwoSourcesTrace]:
+) -> tuple[Number, TwoSourcesTrace]:
     """J = -log p(y | x^1, x^2), in nats.
 
     Arguments: x_1, x_2 (at least one word each) and y, token ids without end markers; variant, how

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grads.derivations.examples import END
-from grads.derivations.translator import Model
+from grads.derivations.model import Model
 from grads.derivations.units import UNITS
 from grads.stepper.trace import Step, Trace
 from grads.stepper.tracing.derivations import Run

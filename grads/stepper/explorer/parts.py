@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from grads.derivations.model import Model
 from grads.derivations.scores import Variant
-from grads.derivations.translator import Model
 from nmt.console.messages import several
 from nmt.models.rnnsearch_config import NO_LAYER, RNNSearchConfig
 from nmt.models.transformer import TransformerConfig

@@ -71,6 +71,12 @@ def kinks_of(
         left, right = kink.left + 0.0, kink.right + 0.0  # -0.0 reads badly
         hints.append(f"{index}: a kink, slope {left:.6g} on its left and {right:.6g} on its right"
                      f"{'' if between else ', the gradient is outside of both'}")
+    for position in status if kinked else ():  # one whose derivative is right may be at a kink, too
+        if status[position] == "ok":
+            if find_kink(evaluate, evaluate.inputs, weights, name, position) is None:
+                break
+            status[position] = "inconclusive"
+            kinked.append(position)
     wrong = [position for position, word in status.items()
              if word in BAD and position not in outside]
     if wrong and not smooth and _kinks_meet(check, weights, name):

@@ -116,7 +116,7 @@ def _compared_row(
         hints = [*diagnosis, *hints]
     elif worst == "disagree":
         hints = [_disagreement(estimates, check, choice, at), *hints]
-    elif gradient.size and not gradient.any() and not first.numeric.any():
+    elif not hints and gradient.size and not gradient.any() and not first.numeric.any():
         hints = [NOTHING]
     index = () if at is None else index_of(at, gradient.shape)
     numeric = first.numeric[where == at]

@@ -45,9 +45,7 @@ def evaluated(text: str, value: Any, global_space: dict[str, Any], local: dict[s
 
 
 def kind(value: Any) -> str:
-    """ "f", "i" or "b" of numbers and arrays, "r" of a range, "" of anything else."""
-    if isinstance(value, range):
-        return "r"
+    """ "f", "i" or "b" of numbers and arrays, "" of anything else."""
     if not isinstance(value, (bool, int, float, np.ndarray, np.generic)):
         return ""
     letter = np.asarray(value).dtype.kind
@@ -86,7 +84,7 @@ class Candidates:
         names = {name for source in self.hooked.sources for name in unused(source.tree)}
         yield from chain(self._other_numbers(sites), self._with_values(
             sites, {text: self.values[text] for text in names & self.values.keys()},
-            (*forms.SIMPLE, *forms.PRODUCTS)), self._with_values(
+            forms.SIMPLE), self._with_values(
                 [site for site in sites if literal(self.hooked.sites[site[0]].node)],
                 {text: value for text, value in self.names.items() if np.ndim(value)},
                 forms.FOR_NUMBERS))
@@ -128,7 +126,7 @@ class Candidates:
         yield from self._with_values(floats, self.names, ("#",))
         yield from self._with_values(sites, values, forms.SIMPLE)
         yield from self._with_values([*dict.fromkeys(floats + constants)], values, forms.WITH)
-        yield from self._with_values(floats, integers, forms.INDEXED)
+        yield from self._with_values(floats, integers, forms.ONE_HOT)
 
     def _sums(self, sites: Sequence[Numbers]) -> Iterator[tuple[Numbers, str]]:
         """Sums of an expression over axes, in place of a larger expression of the sum's shape."""

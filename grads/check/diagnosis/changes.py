@@ -15,46 +15,12 @@ OTHERS = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "sin": "cos"
           "argmax": "argmin", "argmin": "argmax", "tril": "triu", "triu": "tril"}
 
 
-def as_there(there: ast.Assign | ast.AugAssign, node: ast.AST) -> Any:
-    """Another function's x = y for x = z, or its x += y after x = z."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
-        return None
-    target = there.target if isinstance(there, ast.AugAssign) else there.targets[0]
-    if ast.unparse(target) != node.targets[0].id or ast.dump(there) == ast.dump(node):
-        return None
-    name, value = node.targets[0].id, copy.deepcopy(there.value)
-    if isinstance(there, ast.AugAssign):
-        value = ast.BinOp(ast.Name(name, ast.Load()), there.op, value)
-    return ast.Assign(node.targets, _Replaced(name, node.value).visit(value))
-
-
-class _Replaced(ast.NodeTransformer):
-    """An expression with another expression in place of a variable."""
-
-    def __init__(self, name: str, value: ast.expr) -> None:
-        self.name, self.value = name, value
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """The value, if the name is that of the variable."""
-        return copy.deepcopy(self.value) if node.id == self.name else node
-
-
 def _accumulated(node: ast.AST) -> Any:
     """x += y for x = y."""
     if not isinstance(node, ast.Assign) or isinstance(node.targets[0], ast.Tuple):
         return None
     target: Any = node.targets[0]
     return ast.AugAssign(target, ast.Add(), node.value)
-
-
-def _added(node: ast.AST) -> Any:
-    """x["k"] = x.get("k", 0) + y for x["k"] = y."""
-    if not isinstance(node, ast.Assign) or not isinstance(
-            node.targets[0], ast.Subscript) or not isinstance(node.targets[0].slice, ast.Constant):
-        return None
-    x, k = ast.unparse(node.targets[0].value), ast.unparse(node.targets[0].slice)
-    before = ast.parse(f"{x}.get({k}, 0)", mode="eval").body
-    return ast.Assign(node.targets, ast.BinOp(before, ast.Add(), node.value))
 
 
 def _bare(node: ast.AST) -> Any:
@@ -66,13 +32,6 @@ def _bare(node: ast.AST) -> Any:
     if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) != "np":
         return node.func.value
     return node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None
-
-
-def _scaled(node: ast.AST) -> Any:
-    """x[k] *= y for x[k] = y."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Subscript):
-        return None
-    return ast.AugAssign(node.targets[0], ast.Mult(), node.value)
 
 
 def _assigned(node: ast.AST) -> Any:
@@ -111,16 +70,6 @@ def _swapped(node: ast.AST) -> Any:
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.MatMult, ast.Sub, ast.Div)):
         return ast.BinOp(node.right, node.op, node.left)
     return None
-
-
-def _all_entries(form: str, node: ast.AST) -> Any:
-    """x.size, or x.sum(), for len(x) and x.shape[0]."""
-    x = None
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "len":
-        x = node.args[0]
-    elif isinstance(node, ast.Subscript) and getattr(node.value, "attr", "") == "shape":
-        x = getattr(node.value, "value", None)
-    return x and ast.parse(form.format(ast.unparse(x)), mode="eval").body
 
 
 def _operand(side: str, node: ast.AST) -> Any:
@@ -178,29 +127,6 @@ def _scattered(node: ast.AST) -> Any:
     return ast.parse(f"(np.arange(len({x}[{k}]))[:, None] == {k}) @ {x}", mode="eval").body
 
 
-def _outer(node: ast.AST) -> Any:
-    """x.T @ y, a sum over all rows, for np.outer(x[k], y[k])."""
-    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.outer" or not all(
-            isinstance(factor, ast.Subscript) for factor in node.args):
-        return None
-    x, y = (ast.unparse(factor.value) for factor in node.args if isinstance(factor, ast.Subscript))
-    return ast.parse(f"{x}.T @ {y}", mode="eval").body
-
-
-def _repeated(node: ast.AST) -> Any:
-    """np.repeat(x, n, axis=-1) for np.tile(x, n)."""
-    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.tile":
-        return None
-    repeat = ast.parse("np.repeat", mode="eval").body
-    return ast.Call(repeat, node.args, [ast.keyword("axis", ast.Constant(-1))])
-
-
-def _from_the_start(node: ast.AST) -> Any:
-    """k for -1 - k."""
-    return node.right if isinstance(node, ast.BinOp) and (
-        isinstance(node.op, ast.Sub) and ast.unparse(node.left) == "-1") else None
-
-
 def _with_cross_terms(node: Any) -> Any:
     """p * (d - (p * d).sum(axis=-1, keepdims=True)), of a softmax, for p * (1 - p) * d."""
     factors: list[str] = []
@@ -217,16 +143,6 @@ def _with_cross_terms(node: Any) -> Any:
     d = " * ".join(f"({factor})" for factor in factors)
     new = f"{p} * ({d} - ({p} * {d}).sum(axis=-1, keepdims=True))"
     return ast.parse(new, mode="eval").body
-
-
-def _from_the_end(node: ast.AST) -> Any:
-    """np.flip(np.cumsum(np.flip(x, a), a), a) for np.cumsum(x, a)."""
-    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.cumsum":
-        return None
-    flip: Any = ast.parse("np.flip", mode="eval").body
-    inner = ast.Call(flip, node.args, node.keywords)
-    total = ast.Call(node.func, [inner, *node.args[1:]], node.keywords)
-    return ast.Call(flip, [total, *node.args[1:]], node.keywords)
 
 
 def _other_axis(node: ast.AST) -> Any:
@@ -297,14 +213,6 @@ def paired(name: str | None, node: ast.AST) -> Any:
     return new
 
 
-def added_to(name: str, node: ast.AST) -> Any:
-    """x + y for 2 * x."""
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult) or (
-            getattr(node.left, "value", None) != 2):
-        return None
-    return ast.BinOp(node.right, ast.Add(), ast.Name(name, ast.Load()))
-
-
 def other_text(text: str, node: ast.AST) -> Any:
     """Another text."""
     return ast.Constant(text) if isinstance(node, ast.Constant) and isinstance(
@@ -321,10 +229,9 @@ def _renamed(node: ast.AST) -> Any:
 
 
 CHANGES: tuple[Callable[[Any], Any], ...] = (
-    _left_out, _accumulated, _added, _assigned, _scaled, _added_at, _bare,
+    _left_out, _accumulated, _assigned, _added_at, _bare,
     *(partial(_operand, side) for side in ("left", "right")), _swapped, _other_end,
-    _renamed, _summed, _scattered, _with_cross_terms, _from_the_end, _from_the_start, _other_axis,
-    _outer, _repeated, *(partial(_all_entries, form) for form in ("{}.size", "{}.sum()")),
+    _renamed, _summed, _scattered, _with_cross_terms, _other_axis,
     *(partial(_exchanged, i, j) for i, j in combinations(range(4), 2)),
     *(partial(_shifted, by) for by in (1, -1)), *(partial(_reshaped, k) for k in range(4)),
     _matrix_product, partial(paired, None),

@@ -326,7 +326,7 @@ class Edits:
                 continue  # with infinities, a function of a library may not end
             if letter == "i" and not shape and np.ndim(value) == 0 and abs(value) > LARGEST:
                 continue  # it may be a length
-            key = numbers, text if seen.again or letter == "r" else np.asarray(value).tobytes()
+            key = numbers, text if seen.again else np.asarray(value).tobytes()
             if key in tried or (np.array_equal(value, seen.value) and not seen.again):
                 continue
             tried.add(key)

@@ -12,8 +12,6 @@ from typing import Any
 from grads.check.diagnosis.changes import (
     CHANGES,
     EVERYWHERE,
-    added_to,
-    as_there,
     other_function,
     other_text,
     paired,
@@ -32,7 +30,7 @@ def changed_statements(
 ) -> Iterator[tuple[Source, str]]:
     """Functions with one changed statement, and the phrase on it. Arguments: forwards, the
     functions whose statements may be missing or changed in `sources`; lines, which may change."""
-    for source, changes in product(sources, (_changes, _throughout, _unpacked)):
+    for source, changes in product(sources, (_changes, _throughout)):
         for parent in list(ast.walk(source.tree)):
             for field, value in ast.iter_fields(parent):
                 for k, node in enumerate(value if isinstance(value, list) else [value]):
@@ -63,9 +61,7 @@ def _changes(
              if isinstance(inner, ast.Constant) and isinstance(inner.value, str)}
     candidates: Iterator[Any] = chain(
         CHANGES, (partial(other_function, name) for name in sorted(calls)),
-        (partial(as_there, there) for other in others for there in ast.walk(other.tree)
-         if isinstance(there, (ast.Assign, ast.AugAssign))),
-        (partial(form, name) for form in (paired, added_to) for name in idle),
+        (partial(paired, name) for name in idle),
         (partial(other_text, word) for word in sorted(words | MODES)))
     for change in candidates:
         if (new := change(node)) is not None:
@@ -90,16 +86,6 @@ def _throughout(_: Source, __: Sequence[Source], ___: ast.AST, statement: Any) -
                     and isinstance(node.ctx, ast.Load)} - {"np"})
     for first, second in combinations(names[:MOST_NAMES], 2):
         yield _Exchanged({first: second, second: first}).visit(copy.deepcopy(statement))
-
-
-def _unpacked(_: Source, __: Sequence[Source], ___: ast.AST, statement: Any) -> Iterator[ast.AST]:
-    """A statement that unpacks two values the other way round."""
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    for i, j in combinations(range(len(getattr(target, "elts", ()))), 2):
-        exchanged: Any = copy.deepcopy(statement)
-        elements = exchanged.targets[0].elts
-        elements[i], elements[j] = elements[j], elements[i]
-        yield exchanged
 
 
 class _Everywhere(ast.NodeTransformer):

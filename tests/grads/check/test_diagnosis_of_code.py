@@ -158,14 +158,10 @@ def f_inputs(rng):
     return (rng.normal(size=5),)
 '''
 EDITS = [
-    (RNN, "dW += np.outer(xs[t], dz)", "dW[:] += np.outer(xs[-1 - t], dz)",
-     "`t` in place of `-1 - t` in line 13"),
     (SOFTMAX, "(p * dp).sum(axis=1, keepdims=True)", "(p * dp).sum(axis=0)",
      "`(p * dp).sum(axis=1, keepdims=True)` in place of `(p * dp).sum(axis=0)` in line 11"),
     (SOFTMAX, "p * (dp - (p * dp).sum(axis=1, keepdims=True))", "dp * p * (1 - p)",
      "`p * (dp - (p * dp).sum(axis=-1, keepdims=True))` in place of `dp * p * (1 - p)` in line"),
-    (TOTAL, "np.flip(np.cumsum(np.flip(d)))", "np.cumsum(d)",
-     "`np.flip(np.cumsum(np.flip(d)))` in place of `np.cumsum(d)` in line 8"),
     (SOFTMAX, "dp = d[:, None] * w", "dp = d * w", "`d[:, None]` in place of `d` in line 10"),
     (SOFTMAX, "p * (dp - (p * dp).sum(axis=1, keepdims=True))", "dp.copy()",
      "`p * (dp - (p * dp).sum(axis=-1, keepdims=True))` in place of `dp` in line 11"),
@@ -205,8 +201,6 @@ EDITS = [
     (SORTED, "    dx[order] = dy\n", "    dx[order] = dy\n    dx[0] = 0\n",
      "is right without `dx[0] = 0` in line 15"),
     (LEAKY, "1.0, 0.1", "0.1, 1.0", "`np.where(a > 0, 1.0, 0.1)` in place of"),
-    (LEAKY, "da = d * np.where(a > 0, 1.0, 0.1)", "da = d.copy(); da[a <= 0] = 0.1",
-     "`da[a <= 0] *= 0.1` in place of `da[a <= 0] = 0.1` in line 10"),
 ]
 PATHS = [
     (NORM, " - (d * v * g).sum() * v / norm ** 3", "",

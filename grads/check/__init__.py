@@ -124,6 +124,9 @@ def check_case(
     have changed, are restored. The check also finds code that writes into its arguments, two runs
     that differ, and padding (`case.zeros`) whose gradient is not exactly zero.
     """
+    if unknown := sorted(extent.keys() - Extent.__dataclass_fields__):
+        raise ValueError(f"{unknown[0]}: there is no such argument (random numbers: "
+                         "rng=np.random.default_rng(1))")
     how, watch = Extent(**extent), watch or Watch(time_limit)
     # Not the numbers of a user's generator: an upstream gradient must not equal an input.
     rng = np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])

@@ -150,7 +150,6 @@ class Check:
         a = np.array([sum(float(product.sum()) for product in products)])
         numeric = self.through(numeric, choice, slice(k, k + 1))
         spread = np.array([sum(float(np.abs(product).sum()) for product in products)])
-        spread = np.maximum(spread, np.maximum(np.abs(a), np.abs(numeric.value)))
         lengths = {name: float(np.abs(v).sum()) for name, v in line.direction.items()}
         terms = sum(self._rounding(choice, name, largest[name]) * max(
             3 * length([v]), lengths[name] / SAME_SIGN) for name, v in line.direction.items())

@@ -176,6 +176,8 @@ def weights_of(evaluate: Evaluator, upstream: Mapping[str, Any]) -> dict[str, Ar
 
 def _unfitting(weights: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> ValueError:
     """The error for the first upstream gradient that fits no output."""
+    if not shapes:
+        return ValueError("f: expected at least one output, got none")
     for name, weight in weights.items():
         if name not in shapes:
             return ValueError(f"upstream: expected names of {sorted(shapes)}, got {name!r}")

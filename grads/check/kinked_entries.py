@@ -71,23 +71,31 @@ def kinks_of(
         left, right = kink.left + 0.0, kink.right + 0.0  # -0.0 reads badly
         hints.append(f"{index}: a kink, slope {left:.6g} on its left and {right:.6g} on its right"
                      f"{'' if between else ', the gradient is outside of both'}")
-    for position in status if kinked else ():  # one whose derivative is right may be at a kink, too
-        if status[position] == "ok":
-            if find_kink(evaluate, evaluate.inputs, weights, name, position) is None:
-                break
-            status[position] = "inconclusive"
-            kinked.append(position)
+    kinked += _kinked_though_right(check, weights, name, status) if kinked else []
     wrong = [position for position, word in status.items()
              if word in BAD and position not in outside]
     if wrong and not smooth and _kinks_meet(check, weights, name):
         status.update(dict.fromkeys(wrong, "inconclusive"))
         kinked += wrong
         hints.append(f"{index_of(wrong[0], x.shape)}: {MEET}")
-    for position, word in status.items():
-        if word == "coarse":  # no kink: the function is merely hard for differences
-            status[position] = "ok"
+    coarse = [position for position, word in status.items() if word == "coarse"]
+    status.update(dict.fromkeys(coarse, "ok"))  # no kink: the function is hard for differences
     further = len(hints) - 3
     return [*hints[:3], *([f"and {further} more such entries"] if further > 0 else [])], kinked
+
+
+def _kinked_though_right(
+    check: Check, weights: Mapping[str, np.ndarray], name: str, status: dict[int, str]
+) -> list[int]:
+    """The entries whose derivative is right, and that have a kink; until the first that has none.
+    Updates `status`."""
+    kinked = []
+    for position in [position for position, word in status.items() if word == "ok"]:
+        if find_kink(check.evaluate, check.evaluate.inputs, weights, name, position) is None:
+            break
+        status[position] = "inconclusive"
+        kinked.append(position)
+    return kinked
 
 
 def _box(

@@ -120,6 +120,10 @@ class Candidates:
                     for form in alone for site, letter in letters.items() if letter == alike_kind)
         yield from self._with_values(indices, integers, ("#",))
         floats = [site for site, letter in letters.items() if letter == "f"]
+        for site in floats:  # other entries of the same array
+            array, index, _ = self.hooked.sites[site[0]].text.partition("[")
+            yield from ((site, text) for text in values if text.startswith(f"({array}{index}")
+                        and index)
         yield from self._sums(floats)
         yield from self._with_values(floats, self.names, forms.SLOPES, (True,))
         yield from self._with_values(floats, values, forms.PRODUCTS)

@@ -272,7 +272,8 @@ class Edits:
         for text, value in values.items():
             if np.ndim(value) == 0 and value and np.isfinite(value):
                 size = abs(float(value))
-                known += [(size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}")]
+                known += [(size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}"),
+                          (size**2, f"{VALUE} * {text} ** 2"), (size**-2, f"{VALUE} / {text} ** 2")]
         lengths = {float(count): f"the {word} of {text}" for text, value in values.items()
                    if text.isidentifier() and np.ndim(value)
                    for word, count in (("size", np.size(value)), ("length", len(value)))}

@@ -482,3 +482,13 @@ def test_random_numbers_of_a_seed_are_the_same_while_a_function_is_continued():
         return np.abs(x) * mask, (x, mask)
 
     assert check_pair(forward, lambda d, cache: d * np.sign(cache[0]) * cache[1], [X.copy()]).ok
+
+
+def test_an_argument_that_does_not_exist_is_named():
+    with pytest.raises(ValueError, match=r"seed: there is no such argument .*rng="):
+        check_pair(lambda x: (x, x), lambda d, x: d, [np.ones(2)], seed=3)
+
+
+def test_a_function_without_outputs():
+    with pytest.raises(ValueError, match="f: expected at least one output, got none"):
+        check_pair(lambda x: ({}, x), lambda d, x: x, [np.ones(2)])

@@ -97,9 +97,25 @@ def f_backward(d, x):
 def f_inputs(rng):
     return [rng.normal(size=(3, 4))]
 '''
+WINDOW = '''
+def f_forward(x, w):
+    return np.array([x[k:k + 3] @ w for k in range(4)]), (x, w)
+
+def f_backward(d, cache):
+    x, w = cache
+    dx, dw = np.zeros_like(x), np.zeros_like(w)
+    for k in range(4):
+        dx[k:k + 3] += d[k] * w
+        dw += d[k] * x[:3]
+    return dx, dw
+
+def f_inputs(rng):
+    return rng.normal(size=6), rng.normal(size=3)
+'''
 
 
 @pytest.mark.parametrize("text, said", [
+    (WINDOW, "`x[k:k + 3]` in place of `x[:3]` in line 11"),
     (LAMBDAS, "`np.tanh(x) ** 2` in place of `np.tanh(x)` in line 4"),
     (CLOSURE, "`h ** 2` in place of `h` in line 6"),
     (COMPREHENSION, "`y` in place of the third `x` in line 11"),

@@ -189,3 +189,19 @@ def test_equal_slopes_are_no_kink():
     wrong = np.sin(x) / x**2 - (1 - np.cos(x)) / x**3
     report = check_gradients(lambda x: ((1 - np.cos(x)) / x**2).sum(), x, wrong)
     assert report.verdict == "wrong" and "a kink" not in str(report)
+
+
+@pytest.mark.parametrize("largest", [np.max, lambda x: float(np.max(x))])
+@pytest.mark.parametrize("x", [[1.0, 1.0], [0.0, 0.0, 0.0]])
+def test_nothing_is_decided_where_every_entry_has_a_kink(largest, x):
+    """With and without complex step, whose derivative is right at one of them."""
+    first = np.eye(len(x))[0]
+    report = check_gradients(largest, [np.array(x)], lambda x: [first])
+    assert report.verdict == "undecided" and "a kink, slope 0 on its left" in str(report)
+    apart = np.array([*x, 7.0])
+    assert check_gradients(largest, [apart], lambda x: [np.eye(len(apart))[-1]]).ok
+
+
+def test_a_kink_is_said_where_the_gradient_is_zero():
+    report = check_gradients(lambda x: np.abs(x).sum(), [np.zeros(2)], lambda x: [np.sign(x)])
+    assert report.verdict == "undecided" and "a kink, slope -1 on its left" in str(report)

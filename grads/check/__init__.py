@@ -28,6 +28,7 @@ import numpy as np
 from grads.check.analytic import gradients_case, pair_case, validate_inputs
 from grads.check.case import Case, Labels
 from grads.check.comparison import Check
+from grads.check.differentiate import METHODS as DERIVATIVES
 from grads.check.directions import along_directions, lines_together
 from grads.check.evaluate import NotAnalytic
 from grads.check.iterations import iterations_undecided
@@ -39,10 +40,7 @@ from grads.check.result import Finding, Row
 from grads.check.state import State, findings_elsewhere, special
 from grads.check.watch import TimeUp, Watch, unconfirmed, unfinished
 
-METHODS = {
-    "both": ("complex", "ridders"), "complex": ("complex",), "ridders": ("ridders",),
-    "central": ("central",), "forward": ("forward",),
-}
+METHODS = {"both": ("complex", "ridders"), **{name: (name,) for name in DERIVATIVES}}
 STREAM = 0x6772616473  # "grads" in hexadecimal: separates our random numbers from the user's
 SAMPLE = 256  # entries of a larger tensor that are differentiated for the diagnosis
 

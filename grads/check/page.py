@@ -31,7 +31,7 @@ LIGHT_THEMES = '[data-jp-theme-light="true"], .vscode-light'  # of JupyterLab, o
 DARK_THEMES = '[data-jp-theme-light="false"], .vscode-dark'
 CELL = "color: var(--ink); background: var(--paper); padding: 6px 12px;"  # of a notebook
 FIRST = ("wrong", "undecided", "unfinished", "ok")
-METHODS = (
+EXPLAINED = (
     "Complex step is the derivative Im f(x + i h) / h with h = 1e-30 (Squire and Trapp, 1998): "
     "exact to rounding. Ridders' differences are central differences extrapolated to h = 0 "
     "(Ridders, 1982), with an estimate of their error. Directions are random ones over the whole "
@@ -65,7 +65,7 @@ def html_page(reports: Sequence[Result], facts: Mapping[str, str] | None = None)
            "too large.</p>" if len(shown) < len(order) else ""
     maps = legend() if any('class="map"' in section for section in sections) else ""
     table = _table_of_checks(reports, order, shown) if len(reports) > 1 else ""
-    methods = "".join(f"<p>{html.escape(text)}</p>" for text in METHODS)
+    methods = "".join(f"<p>{html.escape(text)}</p>" for text in EXPLAINED)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

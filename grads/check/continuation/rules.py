@@ -215,8 +215,8 @@ def _sort_in_place(a: Any, axis: int = -1, **kwargs: Any) -> None:
     a[...] = ordered(a, axis)
 
 
-METHODS = {name: RULES[getattr(np, name)] for name in (
+ARRAY_METHODS = {name: RULES[getattr(np, name)] for name in (
     "var std round argmax argmin argsort argpartition nonzero searchsorted dot trace".split())}
-METHODS |= {"sort": _sort_in_place, "conj": Continued.copy, "conjugate": Continued.copy}
-for _name, _function in METHODS.items():
+ARRAY_METHODS |= {"sort": _sort_in_place, "conj": Continued.copy, "conjugate": Continued.copy}
+for _name, _function in ARRAY_METHODS.items():
     setattr(Continued, _name, _method_of(_function))

@@ -9,47 +9,49 @@ from typing import Any
 
 from attention.norm_cache import EPS, NormCache
 from backend.fused.layout import WAVE, Unfusable, flat, vector
-from backend.fused.source import Source
+from backend.fused.source import Launcher, Source
 from backend.switch import Array, array_module
 
 NORMS = Source("attention", "norms.cu")
 BLOCKS = 512  # blocks of a backward pass, each with its own sum of the weights' gradients
 
 
-def layer_norm_forward(launch: Any, x: Array, g: Array, b: Array) -> tuple[Array, NormCache]:
+def layer_norm_forward(launch: Launcher, x: Array, g: Array, b: Array) -> tuple[Array, NormCache]:
     """Mean, variance, weights and bias of a vector in one block."""
     return _forward(launch, x, g, b, centred=1, averaged=1)
 
 
-def scale_norm_forward(launch: Any, x: Array, g: Array | float) -> tuple[Array, NormCache]:
+def scale_norm_forward(launch: Launcher, x: Array, g: Array | float) -> tuple[Array, NormCache]:
     """Length and quotient of a vector in one block."""
     return _forward(launch, x, g, None, centred=0, averaged=0)
 
 
-def rms_norm_forward(launch: Any, x: Array, g: Array) -> tuple[Array, NormCache]:
+def rms_norm_forward(launch: Launcher, x: Array, g: Array) -> tuple[Array, NormCache]:
     """Mean square and weights of a vector in one block."""
     return _forward(launch, x, g, None, centred=0, averaged=1)
 
 
-def layer_norm_backward(launch: Any, dy: Array, cache: NormCache) -> tuple[Array, Array, Array]:
+def layer_norm_backward(
+    launch: Launcher, dy: Array, cache: NormCache
+) -> tuple[Array, Array, Array]:
     """Two launches: first the vectors and the sums of blocks, then the total of these sums."""
     dx, weight_gradients = _backward(launch, dy, cache, centred=1, averaged=1)
     d = dy.shape[-1]
     return dx, weight_gradients[:d], weight_gradients[d:]
 
 
-def scale_norm_backward(launch: Any, dy: Array, cache: NormCache) -> tuple[Array, Array]:
+def scale_norm_backward(launch: Launcher, dy: Array, cache: NormCache) -> tuple[Array, Array]:
     """Two launches, as for the layer norm."""
     return _backward(launch, dy, cache, centred=0, averaged=0)
 
 
-def rms_norm_backward(launch: Any, dy: Array, cache: NormCache) -> tuple[Array, Array]:
+def rms_norm_backward(launch: Launcher, dy: Array, cache: NormCache) -> tuple[Array, Array]:
     """Two launches, as for the layer norm."""
     return _backward(launch, dy, cache, centred=0, averaged=1)
 
 
 def _forward(
-    launch: Any, x: Array, g: Array | float, b: Array | None, centred: int, averaged: int
+    launch: Launcher, x: Array, g: Array | float, b: Array | None, centred: int, averaged: int
 ) -> tuple[Array, NormCache]:
     xp, char, d = array_module(x), x.dtype.char, x.shape[-1]
     if flat(char, x) == 0:
@@ -64,7 +66,7 @@ def _forward(
 
 
 def _backward(
-    launch: Any, dy: Array, cache: NormCache, centred: int, averaged: int
+    launch: Launcher, dy: Array, cache: NormCache, centred: int, averaged: int
 ) -> tuple[Array, Array]:
     """dx, and the gradients of the weights, one after another."""
     xp, char, d = array_module(dy), dy.dtype.char, dy.shape[-1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from backend.fused.layout import Unfusable, blocks, mask, stride, vector
-from backend.fused.source import Source
+from backend.fused.source import Launcher, Source
 from backend.switch import Array
 
 Pair = tuple[Array, Array]
@@ -17,7 +17,7 @@ CELLS = Source("backend.fused", "kernels/cells.cu")
 
 
 def lstm_forward(
-    launch: Any, u: Array, a_h: Array, b: Array | None, c_prev: Array, now: Pair, tanh_c: Array
+    launch: Launcher, u: Array, a_h: Array, b: Array | None, c_prev: Array, now: Pair, tanh_c: Array
 ) -> None:
     """Everything in a step after the matrix product."""
     (h, c), char = now, u.dtype.char
@@ -28,7 +28,7 @@ def lstm_forward(
 
 
 def lstm_backward(
-    launch: Any, dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array,
+    launch: Launcher, dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array,
     tanh_c: Array, da: Array,
 ) -> None:
     """Everything in a step before the matrix product."""
@@ -39,7 +39,7 @@ def lstm_backward(
            c_prev, stride(c_prev, char), tanh_c, stride(tanh_c, char), da, stride(da, char))
 
 
-def add_recurrent(launch: Any, a: Array, a_h: Array | None, b: Array | None) -> None:
+def add_recurrent(launch: Launcher, a: Array, a_h: Array | None, b: Array | None) -> None:
     """a += a_h + b in one pass."""
     if a_h is None and b is None:
         return
@@ -50,7 +50,7 @@ def add_recurrent(launch: Any, a: Array, a_h: Array | None, b: Array | None) -> 
 
 
 def copy_through(
-    launch: Any, pad: Array, before: tuple[Array, ...], now: tuple[Array, ...]
+    launch: Launcher, pad: Array, before: tuple[Array, ...], now: tuple[Array, ...]
 ) -> None:
     """All arrays of a state in one launch."""
     if not 1 <= len(now) <= 2:
@@ -64,7 +64,7 @@ def copy_through(
            *(pairs[1] if len(pairs) == 2 else (0, 0, 0, 0)))
 
 
-def tanh_slope(launch: Any, dy: Array, y: Array, da: Array) -> None:
+def tanh_slope(launch: Launcher, dy: Array, y: Array, da: Array) -> None:
     """(1 - y^2) dy in one pass."""
     char = y.dtype.char
     rows, H = y.shape
@@ -72,7 +72,7 @@ def tanh_slope(launch: Any, dy: Array, y: Array, da: Array) -> None:
            y, stride(y, char), da, stride(da, char))
 
 
-def gru_gates_forward(launch: Any, u: Array, a_h: Array, h_prev: Array, m: Array) -> None:
+def gru_gates_forward(launch: Launcher, u: Array, a_h: Array, h_prev: Array, m: Array) -> None:
     """Both gates, and m = r o h_prev."""
     char = u.dtype.char
     rows, H = m.shape
@@ -80,7 +80,7 @@ def gru_gates_forward(launch: Any, u: Array, a_h: Array, h_prev: Array, m: Array
            a_h, stride(a_h, char), h_prev, stride(h_prev, char), m, stride(m, char))
 
 
-def gru_state_forward(launch: Any, u: Array, h_prev: Array, h: Array) -> None:
+def gru_state_forward(launch: Launcher, u: Array, h_prev: Array, h: Array) -> None:
     """The candidate h~ and the new state."""
     char = u.dtype.char
     rows, H = h.shape
@@ -88,7 +88,7 @@ def gru_state_forward(launch: Any, u: Array, h_prev: Array, h: Array) -> None:
            h_prev, stride(h_prev, char), h, stride(h, char))
 
 
-def gru_state_backward(launch: Any, dh: Array, u: Array, h_prev: Array, da: Array) -> None:
+def gru_state_backward(launch: Launcher, dh: Array, u: Array, h_prev: Array, da: Array) -> None:
     """Backward of the candidate and of the update gate."""
     char = u.dtype.char
     rows, H = dh.shape
@@ -97,7 +97,7 @@ def gru_state_backward(launch: Any, dh: Array, u: Array, h_prev: Array, da: Arra
 
 
 def gru_gates_backward(
-    launch: Any, dm: Array, dh: Array, u: Array, h_prev: Array, da: Array
+    launch: Launcher, dm: Array, dh: Array, u: Array, h_prev: Array, da: Array
 ) -> None:
     """Backward of the reset gate."""
     char = u.dtype.char
@@ -108,7 +108,7 @@ def gru_gates_backward(
 
 
 def gru_after_forward(
-    launch: Any, u: Array, a_h: Array, b: Array | None, h_prev: Array, h: Array, r: Array
+    launch: Launcher, u: Array, a_h: Array, b: Array | None, h_prev: Array, h: Array, r: Array
 ) -> None:
     """A step of the unit whose reset gate stands after the product: everything after the product.
     """
@@ -120,7 +120,7 @@ def gru_after_forward(
 
 
 def gru_after_backward(
-    launch: Any, dh: Array, u: Array, h_prev: Array, r: Array, da: Array, da_h: Array
+    launch: Launcher, dh: Array, u: Array, h_prev: Array, r: Array, da: Array, da_h: Array
 ) -> None:
     """The backward of this step, up to its product."""
     char = u.dtype.char
@@ -130,7 +130,7 @@ def gru_after_backward(
            da, stride(da, char), da_h, stride(da_h, char))
 
 
-def join(launch: Any, left: Array, right: Array, mask: Array | None, out: Array) -> None:
+def join(launch: Launcher, left: Array, right: Array, mask: Array | None, out: Array) -> None:
     """Two arrays side by side, with dropout."""
     char = out.dtype.char
     rows, columns = out.shape
@@ -141,7 +141,7 @@ def join(launch: Any, left: Array, right: Array, mask: Array | None, out: Array)
            out, stride(out, char))
 
 
-def join_backward(launch: Any, d_out: Array, mask: Array | None, d_left: Array) -> None:
+def join_backward(launch: Launcher, d_out: Array, mask: Array | None, d_left: Array) -> None:
     """Dropout, and the copy of the first columns."""
     char = d_out.dtype.char
     (rows, columns), width = d_out.shape, d_left.shape[1]

@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from backend.fused.layout import WAVE, Unfusable, flat, stride, vector
-from backend.fused.source import Source
+from backend.fused.source import Launcher, Source
 from backend.switch import Array, array_module
 
 SOFTMAX = Source("backend.fused", "kernels/softmax.cu")
 
 
-def softmax_forward(launch: Any, e: Array, mask: Array | None) -> Array:
+def softmax_forward(launch: Launcher, e: Array, mask: Array | None) -> Array:
     """Maximum, exponential, sum and quotient of a row in one block, the mask read in the same pass.
 
     Takes e (B, Q, S); a mask of size 1 along an axis is repeated along it.
@@ -22,7 +22,7 @@ def softmax_forward(launch: Any, e: Array, mask: Array | None) -> Array:
 
 
 def heads_softmax_forward(
-    launch: Any, e: Array, scale: float, masked: Array | None, mask: Array | None
+    launch: Launcher, e: Array, scale: float, masked: Array | None, mask: Array | None
 ) -> tuple[Array, Array]:
     """The same with the scale before it and dropout of the weights after it.
 
@@ -40,7 +40,7 @@ def heads_softmax_forward(
 
 
 def _forward(
-    launch: Any, e: Array, mask: Array | None, scale: float, dropout: Any = 0, kept: Any = 0
+    launch: Launcher, e: Array, mask: Array | None, scale: float, dropout: Any = 0, kept: Any = 0
 ) -> None:
     char = e.dtype.char
     flat(char, e)
@@ -62,13 +62,13 @@ def _spread(mask: Array, e: Array) -> tuple[Any, ...]:
     return (mask, *strides)
 
 
-def softmax_backward(launch: Any, da: Array, a: Array) -> Array:
+def softmax_backward(launch: Launcher, da: Array, a: Array) -> Array:
     """One block for each row."""
     return heads_softmax_backward(launch, da, a, 1.0, None)
 
 
 def heads_softmax_backward(
-    launch: Any, da: Array, a: Array, scale: float, mask: Array | None
+    launch: Launcher, da: Array, a: Array, scale: float, mask: Array | None
 ) -> Array:
     """The same with dropout of the weights before it and the scale after it."""
     char = da.dtype.char
@@ -82,7 +82,7 @@ def heads_softmax_backward(
 
 
 def cross_entropy(
-    launch: Any, s: Array, targets: Array, losses: Array, b: Array | None = None
+    launch: Launcher, s: Array, targets: Array, losses: Array, b: Array | None = None
 ) -> None:
     """One block for each row, which is read twice and written once."""
     char = s.dtype.char
@@ -95,7 +95,7 @@ def cross_entropy(
 
 
 def smoothed_cross_entropy(
-    launch: Any, s: Array, targets: Array, losses: Array, nll: Array, smoothing: float,
+    launch: Launcher, s: Array, targets: Array, losses: Array, nll: Array, smoothing: float,
     b: Array | None = None,
 ) -> None:
     """`cross_entropy` with a target that is spread over all words."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any, Protocol
+
+from backend.switch import Array
 
 REAL = {"f": "float", "d": "double"}  # the C type of `real`, by dtype character
 SOURCES: list[Source] = []  # all sources declared so far
@@ -49,3 +53,16 @@ class Kernel:
 
     source: Source
     name: str
+
+
+class Launcher(Protocol):
+    """Starts kernels on the arrays of a library."""
+
+    def __call__(self, kernel: Kernel, char: str, grid: int, *arguments: Any) -> None:
+        """Start a kernel, compiled for a dtype character, with `grid` blocks. The arguments are
+        arrays, whole numbers (`long long`; 0 stands for no array) and floats (`double`)."""
+        ...
+
+    def table(self, entries: Sequence[Any]) -> Array:
+        """Whole numbers, and the addresses of arrays, as int64 (n,) on the device."""
+        ...

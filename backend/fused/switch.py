@@ -9,22 +9,19 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from backend.fused.layout import Unfusable
+from backend.fused.source import Launcher
 from backend.switch import is_array, name_mixture
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 BOUND: list[Callable[..., Any]] = []  # all functions that have a fused kernel
 
-_launchers: dict[type, Any] = {}  # array type -> launcher of kernels on such arrays
+_launchers: dict[type, Launcher] = {}  # array type -> launcher of kernels on such arrays
 _on = True
 
 
-def register(array_type: type, launcher: Any) -> None:
-    """Run fused kernels on arrays of `array_type`, launched by `launcher`.
-
-    launcher(kernel, dtype character, grid, *arguments) starts a `Kernel` of a source; its
-    arguments are arrays, whole numbers (`long long`; 0 stands for no array) and floats (`double`).
-    """
+def register(array_type: type, launcher: Launcher) -> None:
+    """Run fused kernels on arrays of `array_type`, launched by `launcher`."""
     _launchers[array_type] = launcher
 
 
@@ -117,7 +114,7 @@ def _name_mixture(plain: Callable[..., Any], args: Any, kwargs: Any) -> None:
     name_mixture(plain.__qualname__, {name: a for name, a in by_name.items() if is_array(a)})
 
 
-def _launcher_of(args: tuple[Any, ...]) -> Any:
+def _launcher_of(args: tuple[Any, ...]) -> Launcher | None:
     """The launcher for the first floating-point array among the arguments, or in a sequence among
     them; None if there is none.
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from backend.fused.layout import WAVE, Unfusable, blocks, flat, stride
-from backend.fused.source import Source
+from backend.fused.source import Launcher, Source
 from backend.switch import Array, array_module
 
 TABLES = Source("backend.fused", "kernels/tables.cu")
 
 
-def gather_rows(launch: Any, table: Array, ids: Array) -> Array:
+def gather_rows(launch: Launcher, table: Array, ids: Array) -> Array:
     """The rows `ids` of a table: a thread per element."""
     char = table.dtype.char
     width = table.shape[1]
@@ -23,7 +21,7 @@ def gather_rows(launch: Any, table: Array, ids: Array) -> Array:
     return out
 
 
-def sum_segments(launch: Any, rows: Array, order: Array, starts: Array) -> Array:
+def sum_segments(launch: Launcher, rows: Array, order: Array, starts: Array) -> Array:
     """Rows of equal ids summed in the order of their positions: a block per id, no atomics."""
     char = rows.dtype.char
     count, width = rows.shape

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from backend.fused.layout import THREADS, WAVE, Unfusable, flat
-from backend.fused.source import Source
+from backend.fused.source import Launcher, Source
 from backend.switch import Array, array_module
 
 UPDATES = Source("nmt.training", "updates.cu")
@@ -22,7 +22,7 @@ SUMMED = 1 << 14  # elements whose squares a block adds up
 
 
 def update_dense(
-    launch: Any, optimizer: Any, arrays: Sequence[Sequence[Array]], gradients: Sequence[Array],
+    launch: Launcher, optimizer: Any, arrays: Sequence[Sequence[Array]], gradients: Sequence[Array],
     factor: Array, t: int,
 ) -> None:
     """Compute `Optimizer.update_dense` for all parameters in one launch."""
@@ -33,8 +33,8 @@ def update_dense(
 
 
 def update_rows(
-    launch: Any, optimizer: Any, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
-    t: int,
+    launch: Launcher, optimizer: Any, arrays: Sequence[Array], ids: Array, values: Array,
+    factor: Array, t: int,
 ) -> None:
     """Compute `Optimizer.update_rows` with a block for each row.
 
@@ -50,7 +50,7 @@ def update_rows(
 
 
 def _update(
-    launch: Any, optimizer: Any, char: str, rows: int, width: int, table: Array, arrays: int,
+    launch: Launcher, optimizer: Any, char: str, rows: int, width: int, table: Array, arrays: int,
     ids: Any, count: int, factor: Array, t: int,
 ) -> None:
     launch(optimizer.kernel, char, max(1, min(rows, WAVE)), rows, width, table, arrays, ids, count,
@@ -58,7 +58,7 @@ def _update(
 
 
 def move_averages(
-    launch: Any, averages: Sequence[Array], parameters: Sequence[Array], weight: float
+    launch: Launcher, averages: Sequence[Array], parameters: Sequence[Array], weight: float
 ) -> None:
     """Compute `moving_average.move_averages` for all parameters in one launch."""
     char = averages[0].dtype.char
@@ -68,7 +68,7 @@ def move_averages(
            float(weight))
 
 
-def gradient_norm(launch: Any, arrays: list[Array]) -> Array:
+def gradient_norm(launch: Launcher, arrays: list[Array]) -> Array:
     """The Euclidean norm of all arrays together, summed in float64 in a fixed order."""
     xp, char = array_module(*arrays), arrays[0].dtype.char
     blocks, table = _table(launch, [flat(char, array) for array in arrays], SUMMED, arrays)
@@ -80,7 +80,7 @@ def gradient_norm(launch: Any, arrays: list[Array]) -> Array:
 
 
 def _table(
-    launch: Any, sizes: Sequence[int], width: int, *fields: Sequence[Array]
+    launch: Launcher, sizes: Sequence[int], width: int, *fields: Sequence[Array]
 ) -> tuple[int, Array]:
     """The number of rows of `width` that the arrays have together, and the table.
 

@@ -150,12 +150,12 @@ class SourcesEnsemble(Ensemble):
              tokens: np.ndarray) -> tuple[Array, Any, Array | None]:
         """As the ensemble's step. The alignment is joint; it is None unless all members align."""
         steps = self._steps(parameters, state.states, tokens)
-        aligned = [alignment for _, _, alignment in steps]
+        aligned = [alignment for _, _, alignment in steps if alignment is not None]
         joint = None
-        if all(alignment is not None for alignment in aligned):
+        if len(aligned) == len(steps):
             B, N = len(state.columns), len(tokens)
-            joint = side_by_side([alignment.reshape(B, N // B, -1)  # type: ignore[union-attr]
-                                  for alignment in aligned], state.columns).reshape(N, -1)
+            joint = side_by_side([alignment.reshape(B, N // B, -1) for alignment in aligned],
+                                 state.columns).reshape(N, -1)
         states = [after for _, after, _ in steps]
         return self._averaged(steps), state._replace(states=states), joint
 

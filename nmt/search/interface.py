@@ -115,4 +115,4 @@ def alignment_lengths(sources: tuple[Side, ...]) -> np.ndarray:
     if not sources:
         raise ValueError("sources: expected at least one, got none; without any, "
                          "`nmt.search.beam.search` starts from a state")
-    return sum(side.lengths for side in sources) + len(sources) - 1  # type: ignore[return-value]
+    return np.sum([side.lengths for side in sources], axis=0) + (len(sources) - 1)

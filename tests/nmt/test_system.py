@@ -235,10 +235,10 @@ def test_what_attention_by_position_cannot_do_is_noted_once(corpus, model, expec
     """The note is printed and logged when the run begins, and not when it is resumed."""
     class Notes(Observer):
         def __init__(self) -> None:
-            self.found: list[str] = []
+            self.texts: list[str] = []
 
         def on_note(self, text: str) -> None:
-            self.found.append(text)
+            self.texts.append(text)
 
     recipe = load_recipe(Recipe, write_recipe(corpus / "r.yaml", model=model))
     first, second = Notes(), Notes()
@@ -247,6 +247,6 @@ def test_what_attention_by_position_cannot_do_is_noted_once(corpus, model, expec
     train(longer, corpus / "run", second, resume=True)
     logged = [record["text"] for record in read_log(corpus / "run" / LOG)
               if record["event"] == "note"]
-    assert second.found == [] and logged == first.found
+    assert second.texts == [] and logged == first.texts
     assert len(logged) == (expected is not None)
     assert expected is None or re.match(expected, logged[0])

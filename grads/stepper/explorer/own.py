@@ -143,6 +143,11 @@ class Written:
 
     def scalar(self, scalar: Any, gradient: Any) -> Derivation:
         """The derivation of a scalar function NAME and its NAME_gradient."""
+        result = scalar(*copy.deepcopy(self.inputs))
+        if np.size(result) != 1:
+            raise UserError(f"{self.target}: expected one number, as NAME_gradient needs it, got "
+                            f"an array of shape {np.shape(result)}; of arrays, write NAME_forward "
+                            "and NAME_backward")
         return self.derivation(scalar, gradient, tuple(self.inputs), None,
                                loss=lambda example, result: result,
                                given=lambda example, result: example.arguments)
@@ -211,12 +216,10 @@ class Written:
 
 def report_of(check: Any, functions: tuple[Any, ...], inputs: list[Any], **how: Any
               ) -> Report | None:
-    """What `grads check` says of a user's functions; None if it refuses a pair, a layer or a loss.
-    Raises ValueError if it refuses a scalar function."""
+    """What `grads check` says of a user's functions; None if it refuses them."""
     arguments = inputs if len(functions) == 1 else [
         inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs]
-    is_scalar = len(functions) == 2 and check is not check_pair
-    with nullcontext() if is_scalar else suppress(ValueError):
+    with suppress(ValueError):
         report: Report = check(*functions, *arguments, **how)
         return report
     return None

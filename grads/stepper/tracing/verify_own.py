@@ -9,12 +9,15 @@ the backward runs again with the derivative in place of that variable.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from grads.check.report import Report
 from grads.stepper.trace import Origin, Target
 from grads.stepper.tracing.blame import COMPLETE, Blame, same_variable
+from grads.stepper.tracing.causes import with_causes
 from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import written_over
 from grads.stepper.tracing.guesses import Candidate
@@ -77,16 +80,21 @@ class Own:
             line = self.backward.steps[self.written_over[0]].line
             notes.append(f"WRONG: line {line} writes over the upstream gradient, which the caller "
                          "still has.")
-        return [*notes, *(self.causes() if self.verdict == "wrong" else [])]
+        return [*notes, *self.causes()]
 
     def causes(self) -> list[str]:
         """What `grads check` says about a wrong gradient: the mistake, where it finds it."""
-        report = self.pair.run.derivation.diagnosed()
-        if report is None or report.verdict != "wrong":
+        if self.diagnosed is None:
             return []
-        said = report.remarks()
+        said = self.diagnosed.remarks()
         return [f"WRONG, as grads check finds: {line}"
-                for line in said[:len(said) - len(report.notes)]]
+                for line in said[:len(said) - len(self.diagnosed.notes)]]
+
+    @cached_property
+    def diagnosed(self) -> Report | None:
+        """The report of `grads check` with its diagnosis; None if it finds nothing wrong."""
+        report = None if self.verdict != "wrong" else self.pair.run.derivation.diagnosed()
+        return report if report is not None and report.verdict == "wrong" else None
 
     # --- every gradient
 
@@ -129,7 +137,11 @@ class Own:
                     written[origin][0].name)))
             else:
                 verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
-        return self.with_suspects(self.with_sources(verifications))
+        verifications = self.with_sources(verifications)
+        if self.diagnosed is None:
+            return self.with_suspects(verifications)
+        known = with_causes(self.backward, self.diagnosed, verifications, {*carried, *ends})
+        return known.verifications if known.complete else self.with_suspects(known.verifications)
 
     def with_sources(self, verifications: list[Verification]) -> list[Verification]:
         """The verifications, with those of arrays that a call returned repeated where the called

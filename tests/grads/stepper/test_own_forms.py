@@ -255,3 +255,34 @@ def test_a_gradient_that_is_returned_as_that_of_another_is_red_at_the_return(tmp
 def test_the_zeros_that_a_sum_starts_with_are_not_red(tmp_path):
     checks = red(tmp_path, STARTED)
     assert checks and not [check for check in checks if "np.zeros" in check.text]
+
+
+UNNAMED = '''
+def f_inputs(rng):
+    return [rng.normal(size=(3, 4)), rng.normal(size=(4, 2))]
+
+def f_forward(x, W):
+    h = np.tanh(x @ W)
+    return h / h.sum(axis=1, keepdims=True), (x, W, h)
+
+def f_backward(d, cache):
+    x, W, h = cache
+    total = h.sum(axis=1, keepdims=True)
+    inner = np.sum(d * h, axis=1, keepdims=True)
+    before = d / total - inner / total ** 2
+    slope = 1 - h
+    return before * slope @ W.T, x.T @ (before * slope)
+'''
+
+
+def test_the_line_in_which_the_check_finds_the_mistake_is_red_though_it_assigns_no_gradient(
+        tmp_path):
+    first, *_ = red(tmp_path, UNNAMED)
+    assert first.name == "slope" and "`h ** 2` in place of `h`" in first.reason
+    assert not red(tmp_path, UNNAMED.replace("1 - h\n", "1 - h ** 2\n"))
+
+
+def test_a_gradient_of_several_numbers_is_refused(tmp_path, capsys):
+    assert walked(tmp_path / "mine.py", "f", "def f_inputs(rng):\n    return [np.ones(3)]\n\n"
+                  "def f(x):\n    return x ** 2\n\ndef f_gradient(x):\n    return 2 * x\n") == 2
+    assert "expected one number" in capsys.readouterr().err

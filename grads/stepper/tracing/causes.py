@@ -1,0 +1,62 @@
+"""Marks the lines in which `grads check` finds the mistake.
+
+The check tries changes of the source: `1 - h ** 2` in place of `1 - h` in line 8. If a change makes
+a gradient right, its line is red, even if it assigns no gradient. The next line that can be
+compared with a derivative may come much later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from grads.check.report import Report
+from grads.stepper.trace import Origin, Trace
+from grads.stepper.tracing.verify import Verification, unverified
+
+FOUND = re.compile(r"it is right with .* in line (\d+)")
+LEAVES = "which leaves"  # of a change that makes another gradient wrong
+REASON = "grads check: {}"
+ELSEWHERE = "grads check finds the mistake elsewhere: {}"
+
+
+def causes(report: Report) -> dict[int, str]:
+    """What the check says of changes that make a gradient right, by the number of the line."""
+    hints = [(row.name, hint) for row in report.wrong for hint in row.hints]
+    return {int(found[1]): f"{name}: {hint}" for name, hint in reversed(hints)
+            if (found := FOUND.search(hint)) and LEAVES not in hint}
+
+
+class Marked(NamedTuple):
+    """Verifications in which the lines are red that the check has found."""
+
+    verifications: list[Verification]
+    complete: bool  # whether there is such a line for each wrong gradient
+
+
+def with_causes(backward: Trace, report: Report, verifications: Sequence[Verification],
+                guessed: Collection[Origin]) -> Marked:
+    """The verifications, with the lines red that the check has found.
+
+    Argument guessed: the gradients that are compared with the derivative of a guess, or of what is
+    returned. If the result is complete, they are not red before the first of those lines.
+    """
+    found, known = causes(report), {(v.step, v.target): v for v in verifications}
+    red: dict[Origin, str] = {}
+    for step in backward.steps:
+        hint = next((hint for line, hint in found.items()
+                     if step.line <= line <= step.end_line), None)
+        if hint is not None and step.kind == "assign" and backward.is_backward(step.number) and (
+                step.file == backward.program.start.__code__.co_filename):
+            red |= {(step.number, i): hint for i in range(len(step.targets))
+                    if (step.number, i) not in known
+                    or known[step.number, i].status not in ("verified", "wrong")}
+    known |= {origin: unverified(backward, origin, "wrong", REASON.format(hint))
+              for origin, hint in red.items()}
+    complete = bool(red) and all(any(FOUND.search(hint) for hint in row.hints)
+                                 for row in report.wrong)
+    if complete:
+        known |= {origin: unverified(backward, origin, "other", ELSEWHERE.format(red[min(red)]))
+                  for origin in guessed if origin < min(red) and known[origin].status == "wrong"}
+    return Marked([known[origin] for origin in sorted(known)], complete)

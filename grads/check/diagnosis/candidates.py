@@ -15,7 +15,7 @@ import numpy as np
 from grads.check.diagnosis import forms
 from grads.check.diagnosis.evidence import Array
 from grads.check.diagnosis.instrument import Hooked, Source
-from grads.check.diagnosis.statements import implied, literals, unused
+from grads.check.diagnosis.statements import literals, unused
 
 LONG = 70  # characters of an expression that is used elsewhere
 VALUE = "_value_"
@@ -107,15 +107,13 @@ class Candidates:
         sites: list[Numbers] = [(number,) for number in numbers]
         sites += [tuple(same_text) for same_text in alike.values() if len(same_text) > 1]
         letters = {site: kind(self.seen[site[0]].value) for site in sites}
-        lengths = {f"({text})" for text in implied(self.hooked.sources)}
         scalars = {text: value for text, value in values.items() if np.ndim(value) == 0}
         indices = [site for site in sites if letters[site] == "i"]
         constants = [site for site in sites if literal(self.hooked.sites[site[0]].node)
                      and not self.hooked.sites[site[0]].inside_index]
         integers = {text: value for text, value in values.items() if kind(value) == "i"}
         sizes = [site for site in indices if not self.seen[site[0]].varies]
-        for known in (lengths & scalars.keys(), scalars):
-            yield from self._with_values(sizes, {text: scalars[text] for text in known}, ("#",))
+        yield from self._with_values(sizes, scalars, ("#",))
         yield from ((site, form.replace("{}", VALUE)) for alike_kind, alone in forms.ALONE.items()
                     for form in alone for site, letter in letters.items() if letter == alike_kind)
         yield from self._with_values(indices, integers, ("#",))
@@ -193,7 +191,7 @@ class Candidates:
 
     @property
     def _texts(self) -> set[str]:
-        """The variables in the functions that the forward calls, and what its lines imply."""
+        """The variables and short expressions in the functions that the forward calls."""
         texts = {ast.unparse(node) for source in self.forwards for node in ast.walk(source.tree)
                  if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp))}
         for source in self.hooked.sources:
@@ -201,4 +199,4 @@ class Candidates:
             indices = {ast.unparse(node.slice) for node in ast.walk(source.tree)
                        if isinstance(node, ast.Subscript)}
             texts |= {f"{name}[{index}]" for name in names for index in indices}
-        return texts | implied([*self.forwards, *self.hooked.sources])
+        return texts

@@ -219,19 +219,21 @@ def other_text(text: str, node: ast.AST) -> Any:
         node.value, str) and node.value != text else None
 
 
-def _renamed(node: ast.AST) -> Any:
-    """np.sum(x) for np.mean(x), and others."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and (
-            node.func.attr in OTHERS):
-        return ast.Call(ast.Attribute(node.func.value, OTHERS[node.func.attr], ast.Load()),
-                        node.args, node.keywords)
-    return None
+def _renamed(minus: bool, node: ast.AST) -> Any:
+    """np.sum(x) for np.mean(x), and others; with a minus for functions of an angle."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or (
+            node.func.attr not in (("sin", "cos") if minus else OTHERS)):
+        return None
+    new = ast.Call(ast.Attribute(node.func.value, OTHERS[node.func.attr], ast.Load()),
+                   node.args, node.keywords)
+    return ast.UnaryOp(ast.USub(), new) if minus else new
 
 
 CHANGES: tuple[Callable[[Any], Any], ...] = (
     _left_out, _accumulated, _assigned, _added_at, _bare,
     *(partial(_operand, side) for side in ("left", "right")), _swapped, _other_end,
-    _renamed, _summed, _scattered, _with_cross_terms, _other_axis,
+    *(partial(_renamed, minus) for minus in (False, True)), _summed, _scattered,
+    _with_cross_terms, _other_axis,
     *(partial(_exchanged, i, j) for i, j in combinations(range(4), 2)),
     *(partial(_shifted, by) for by in (1, -1)), *(partial(_reshaped, k) for k in range(4)),
     _matrix_product, partial(paired, None),

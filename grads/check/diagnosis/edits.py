@@ -52,7 +52,6 @@ ROUNDING = 1e-6  # times SURE and the wrong gradient: what may be left of terms 
 ALIKE = 1e-6  # relative difference of a factor that fits from one that has a name
 LARGEST = 100_000  # in place of an integer
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
-MULTIPLES = {1: "", -1: " and the other sign"}  # of a changed gradient: a second mistake
 ORDINALS = ("first", "second", "third", *(f"{k}th" for k in range(4, 100)))
 
 
@@ -154,11 +153,8 @@ class Edits:
             if not made or not all(self.is_right(name, made) for name in self.limits
                                    if name not in self.wrong):
                 return False
-            times = next((times for times in MULTIPLES if any(
-                self.is_right(name, {name: times * made[name]}) for name in self.wrong)), 1)
             mended = [name for name in self.wrong
-                      if self.is_right(name, {name: times * made[name]})
-                      and self.confirmed(name, times)]
+                      if self.is_right(name, made) and self.confirmed(name)]
             if mended and self.case.cacheless and not same(
                     self.case.forward(self.inputs())[0], self.probe.evaluate.outputs):
                 return False  # the change is one of the forward
@@ -168,19 +164,19 @@ class Edits:
             return False
         left = [name for name in self.wrong if name not in mended
                 and not np.array_equal(made[name], self.original[name], equal_nan=True)
-                and not self.is_right(name, {name: times * made[name]})]
-        phrase = said() + MULTIPLES[times] + f", which leaves {', '.join(left)} wrong" * bool(left)
-        rank = len(mended) - len(left) - 0.5 * (times != 1)
+                and not self.is_right(name, made)]
+        phrase = said() + f", which leaves {', '.join(left)} wrong" * bool(left)
+        rank = len(mended) - len(left)
         for name in mended:
             if rank > self.ranks.get(name, -len(self.wrong)):
                 self.ranks[name], self.phrases[name] = rank, phrase
-        return mended == self.wrong and times == 1
+        return mended == self.wrong
 
-    def confirmed(self, name: str, times: float) -> bool:
-        """Whether a gradient, times a number, is right at other inputs, too."""
+    def confirmed(self, name: str) -> bool:
+        """Whether a gradient is right at other inputs, too."""
         upstream = self.evidence.upstream
-        return right_beside(self.probe, upstream, name, False, times) and right_elsewhere(
-            self.probe, upstream, name, times)
+        return right_beside(self.probe, upstream, name) and right_elsewhere(
+            self.probe, upstream, name)
 
     def influential(self) -> tuple[list[int], set[int]]:
         """The expressions that may change a wrong gradient, and no right gradient or output; the

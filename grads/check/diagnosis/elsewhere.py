@@ -40,25 +40,23 @@ class Probe:
         return {key: np.asarray(dense(d, key, inputs), float) for key, d in gradients.items()}
 
 
-def right_beside(
-    probe: Probe, upstream: Arrays, name: str, everywhere: bool = False, times: float = 1
-) -> bool:
+def right_beside(probe: Probe, upstream: Arrays, name: str, everywhere: bool = False) -> bool:
     """Whether a gradient is right at points close by, as far as the function takes them.
 
     Arguments: everywhere, whether zeros are moved, too. Then the function must take the points, and
-    have a slope there; times, by which the gradient is multiplied.
+    have a slope there.
     """
     rng = np.random.default_rng(2)
     for _ in range(POINTS):
         inputs = {key: a + NEAR * np.maximum(everywhere, np.abs(a)) * rng.normal(size=a.shape)
                   if a.dtype.kind == "f" else a for key, a in probe.evaluate.inputs.items()}
-        right = _right_at(probe, upstream, name, inputs, rng, everywhere, times)
+        right = _right_at(probe, upstream, name, inputs, rng, everywhere)
         if not right and (everywhere or right is not None):
             return False
     return True
 
 
-def right_elsewhere(probe: Probe, upstream: Arrays, name: str, times: float = 1) -> bool:
+def right_elsewhere(probe: Probe, upstream: Arrays, name: str) -> bool:
     """Whether a gradient is right at smaller inputs with other upstream gradients, as far as the
     function takes them. Larger inputs are more often outside of its domain."""
     rng = np.random.default_rng(3)
@@ -67,14 +65,14 @@ def right_elsewhere(probe: Probe, upstream: Arrays, name: str, times: float = 1)
                   for key, a in probe.evaluate.inputs.items()}
         d = upstream if probe.case.cacheless else {
             key: rng.normal(size=np.shape(a)) for key, a in upstream.items()}
-        if _right_at(probe, d, name, inputs, rng, times=times) is False:
+        if _right_at(probe, d, name, inputs, rng) is False:
             return False
     return True
 
 
 def _right_at(
     probe: Probe, upstream: Arrays, name: str, inputs: Arrays, rng: np.random.Generator,
-    sloping: bool = False, times: float = 1,
+    sloping: bool = False,
 ) -> bool | None:
     """Whether a gradient is right along a random direction at some inputs; None if the function has
     no slope there, or the slope zero if it should be `sloping`."""
@@ -83,7 +81,7 @@ def _right_at(
     slope = float(slopes[1].value.sum()) if slopes else 0.0
     if not slopes or not np.isfinite(slope) or (sloping and not slope):
         return None
-    terms, numeric = times * slopes[0], slopes[1]
+    terms, numeric = slopes
     size = max(float(np.abs(terms).sum()), abs(slope))
     error = min(10 * float(numeric.error.sum()), UNSURE * size)
     return bool(abs(float(terms.sum()) - slope) <= CLOSE * size + error)

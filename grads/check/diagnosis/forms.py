@@ -16,6 +16,7 @@ PRODUCTS = ("#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #")  # whose shapes leave fe
 SIMPLE = ("{} * #", "{} / #", "#", "{} + #", "{} - #")
 SLOPES = ("{} * #", "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)", "{} * (# > 0)")
 WITH = (*SLOPES[1:], "{} * #[..., None]", "# * (1 - #)", "{} * np.cos(#)", "{} * np.log(#)",
+        "{} * np.sign(#)",
         "{} - # * {}.sum(axis=-1, keepdims=True)",
         "# * ({} - (# * {}).sum(axis=-1, keepdims=True))",
         "{} - {}.mean(axis=0) - # * ({} * #).mean(axis=0)")

@@ -20,9 +20,6 @@ from grads.check.diagnosis.instrument import LOOP, Source
 
 MODES = {"full", "same", "valid"}  # of a convolution
 MOST_NAMES = 8  # of a statement
-IMPLIED = {  # by function: its derivative, or where it is not zero, and the number of arguments
-    "clip": ("({0} > {1}) & ({0} < {2})", 3), "maximum": ("{0} > {1}", 2),
-    "minimum": ("{0} < {1}", 2), "abs": ("np.sign({0})", 1)}
 
 
 def changed_statements(
@@ -129,19 +126,6 @@ def literals(sources: Sequence[Source]) -> list[float]:
     known = [number for number in numbers if isinstance(number, (int, float))
              and not isinstance(number, bool)]
     return [*dict.fromkeys([0, *known])]
-
-
-def implied(sources: Sequence[Source]) -> set[str]:
-    """Expressions that are often forgotten: where a value is not clipped, the length of a slice."""
-    texts = set()
-    for node in (node for source in sources for node in ast.walk(source.tree)):
-        if isinstance(node, ast.Call) and not any(isinstance(a, ast.Starred) for a in node.args):
-            form, count = IMPLIED.get(getattr(node.func, "attr", ""), ("", 0))
-            if form and len(node.args) == count:
-                texts.add(form.format(*map(ast.unparse, node.args)))
-        elif isinstance(node, ast.Slice) and node.lower and node.upper:
-            texts.add(f"{ast.unparse(node.upper)} - ({ast.unparse(node.lower)})")
-    return texts
 
 
 def _put(parent: ast.AST, field: str, k: int, node: ast.AST) -> None:

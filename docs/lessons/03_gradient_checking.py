@@ -85,7 +85,7 @@ def central_in_float32(h):
     return np.median(np.abs(slopes / by_hand.reshape(-1) - 1)) + 1e-17
 
 
-steps = 10.0 ** np.arange(-20, 0.5, 0.5)
+steps = 10.0 ** np.arange(-20, 0.5, 1.0)
 coarse = 10.0 ** np.arange(-7, 0.5, 1.0)
 figure, axes = plt.subplots(figsize=(7.5, 4))
 best = {}

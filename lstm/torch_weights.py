@@ -25,7 +25,8 @@ from backend.errors import check_among
 from lstm.cells import CELLS
 from lstm.parameters import Parameters
 
-ORDERS = {unit: cell.torch for unit, cell in CELLS.items() if cell.torch}  # its own inverse
+# Each order is its own inverse
+ORDERS = {unit: cell.torch for unit, cell in CELLS.items() if cell.torch}
 
 
 def from_torch(state: Mapping[str, np.ndarray], unit: str, prefix: str) -> Parameters:

@@ -42,7 +42,7 @@ from grads.stepper.trace import Origin, Trace, record, trace
 from grads.stepper.tracing.derivations import Derivation
 from grads.stepper.tracing.methods import classes_of, methods_of
 from grads.stepper.tracing.pairing import Pairing
-from grads.stepper.tracing.program import Program, Rewrites
+from grads.stepper.tracing.program import Program, Rewrites, unwrapped
 from grads.stepper.tracing.replay import Untouched
 from grads.stepper.tracing.returned import Kept
 
@@ -111,12 +111,12 @@ class Written:
         """Run a function once with its steps counted, before it runs without a limit. Raises
         `UserError` if it does not end, does not take the inputs, or only makes a layer."""
         function = getattr(call, "__func__", call)
-        if isinstance(function, FunctionType):
+        if isinstance(function, (FunctionType, partial)):
             inputs = self.inputs if signature(function).parameters else []
             self.check_that_it_takes(call, inputs)
             program = Program(function, self.follow, returns=True, rewrites=self.rewrites)
             result = record(program, copy.deepcopy((*bound(call), *inputs)), {}).result
-            if error := made_layer(self.target, function, result):
+            if error := made_layer(self.target, program.start, result):
                 raise error
 
     def check_that_it_takes(self, call: Any, inputs: list[Any]) -> None:
@@ -127,7 +127,8 @@ class Written:
         except TypeError as error:
             hint = ("; a mapping is one argument: return a list of all arguments"
                     if len(inputs) == 1 and isinstance(inputs[0], Mapping) else "")
-            raise UserError(f"{self.target}: {call.__name__}{taken} cannot be called with what "
+            name = getattr(call, "__name__", type(call).__name__)
+            raise UserError(f"{self.target}: {name}{taken} cannot be called with what "
                             f"{self.target.rpartition(':')[2]}_inputs returns: {error}{hint}"
                             ) from error
 
@@ -136,7 +137,7 @@ class Written:
         """The derivation of the functions in the file."""
         return Derivation(
             self.target, titled(self.target), forward, backward,
-            pairing(self.module, forward, backward),
+            pairing(self.module, unwrapped(forward)[0], unwrapped(backward)[0]),
             lambda request: Example(arguments, upstream=upstream), self.follow, is_users=True,
             rewrites=self.rewrites, report=self.report(diagnosis=0), diagnosed=self.report,
             **others)
@@ -156,14 +157,14 @@ class Written:
         """The derivation of NAME_forward, which returns outputs and a cache, and NAME_backward."""
         result = forward(*copy.deepcopy(self.inputs))
         if not isinstance(result, tuple) or len(result) != 2:
-            raise UserError(f"{self.target}: expected {forward.__name__} to return (outputs, "
+            name = getattr(forward, "__name__", type(forward).__name__)
+            raise UserError(f"{self.target}: expected {name} to return (outputs, "
                             "cache)")
-        bound_too = backward.args if isinstance(backward, partial) else ()
         return self.derivation(
-            forward, getattr(backward, "func", backward), tuple(self.inputs),
+            forward, backward, tuple(self.inputs),
             upstream_of(result[0], self.rng),
             loss=lambda example, result: dotted(example.upstream, result[0]),
-            given=lambda example, result: (*bound_too, example.upstream, result[1]))
+            given=lambda example, result: (example.upstream, result[1]))
 
     def loss(self, function: Any) -> Derivation:
         """The derivation of a function that returns a loss with its gradients. Raises ValueError if
@@ -275,8 +276,7 @@ def pairing(module: ModuleType, forward: Any, backward: Any) -> Pairing:
                if any(name in vars(kind) for kind in cls.__mro__)}
     both = {name: name for function in (*functions_of(module), *methods_of(classes))
             if (name := name_of(function, classes)) not in {*helpers, *methods}}
-    pair = {name_of(backward, classes): name_of(forward, classes)} if all(
-        hasattr(function, "__name__") for function in (forward, backward)) else {}
+    pair = {name_of(backward, classes): name_of(forward, classes)}
     return Pairing({**(both if forward is backward else {}), **helpers, **methods, **pair})
 
 

@@ -143,16 +143,17 @@ def equation(trace: Trace, step: Step, run: Run) -> str | None:
 def source_of(function: FunctionType) -> dict[str, Any]:
     """A function's file, first line and lines, where its docstring stands and what it says."""
     lines, first = inspect.getsourcelines(function)
-    tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
-    assert isinstance(tree, ast.FunctionDef)
-    said = tree.body[0]
-    text = ast.get_docstring(tree)
+    said, text = None, inspect.cleandoc(function.__doc__ or "")
+    if text:  # not of a lambda
+        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        said = tree.body[0]
     return {
         "file": file_name(Path(function.__code__.co_filename)),
         "first": first, "lines": [line.rstrip("\n") for line in lines],
         "doc": [said.lineno + first - 1, (said.end_lineno or said.lineno) + first - 1]
-        if text else None,
-        "title": " ".join((text or "").partition("\n\n")[0].split()),
+        if said else None,
+        "title": " ".join(text.partition("\n\n")[0].split()),
     }
 
 

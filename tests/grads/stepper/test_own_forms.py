@@ -179,6 +179,8 @@ def test_right_functions_are_right_and_wrong_ones_wrong(form, tmp_path, capsys):
     name, source, old, new = FORMS[form]
     assert walked(tmp_path / "right.py", name, source) == 0
     assert "\nRIGHT" in capsys.readouterr().out
+    assert main(["explore", f"{tmp_path / 'right.py'}:{name}", "-o", str(tmp_path / "page.html")]
+                ) is None
     assert source.count(old) == 1
     assert walked(tmp_path / "wrong.py", name, source.replace(old, new)) == 1
     assert "\nWRONG" in capsys.readouterr().out

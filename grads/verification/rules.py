@@ -121,7 +121,7 @@ def _sides(drawn: RandomModel) -> Iterator[np.ndarray]:
 def dtypes(case: Case, gradients: Gradients) -> Iterator[Finding]:
     """Findings unless float32 stays float32 in both passes and is close to float64, and complex
     stays complex in the forward. Close is also what differs by a few times as much as rounding the
-    inputs changes: a norm (`lstm-norm`) may divide by a small deviation."""
+    inputs changes: a norm in a cell may divide by a small deviation."""
     loss, single = passes(case, np.float32)
     yield from _other_than(np.float32, loss, "")
     yield from _other_than(np.float32, single, "d")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from grads.check.report import Report
 from grads.stepper.trace import Origin, Trace
@@ -28,19 +27,13 @@ def causes(report: Report) -> dict[int, str]:
             if (found := FOUND.search(hint)) and LEAVES not in hint}
 
 
-class Marked(NamedTuple):
-    """Verifications in which the lines are red that the check has found."""
-
-    verifications: list[Verification]
-    complete: bool  # whether there is such a line for each wrong gradient
-
-
 def with_causes(backward: Trace, report: Report, verifications: Sequence[Verification],
-                guessed: Collection[Origin]) -> Marked:
+                guessed: Collection[Origin]) -> list[Verification]:
     """The verifications, with the lines red that the check has found.
 
     Argument guessed: the gradients that are compared with the derivative of a guess, or of what is
-    returned. If the result is complete, they are not red before the first of those lines.
+    returned. If the check has found a line for each wrong gradient, they are not red before the
+    first of those lines.
     """
     found, known = causes(report), {(v.step, v.target): v for v in verifications}
     red: dict[Origin, str] = {}
@@ -54,9 +47,7 @@ def with_causes(backward: Trace, report: Report, verifications: Sequence[Verific
                     or known[step.number, i].status not in ("verified", "wrong")}
     known |= {origin: unverified(backward, origin, "wrong", REASON.format(hint))
               for origin, hint in red.items()}
-    complete = bool(red) and all(any(FOUND.search(hint) for hint in row.hints)
-                                 for row in report.wrong)
-    if complete:
+    if red and all(any(FOUND.search(hint) for hint in row.hints) for row in report.wrong):
         known |= {origin: unverified(backward, origin, "other", ELSEWHERE.format(red[min(red)]))
                   for origin in guessed if origin < min(red) and known[origin].status == "wrong"}
-    return Marked([known[origin] for origin in sorted(known)], complete)
+    return [known[origin] for origin in sorted(known)]

@@ -138,10 +138,8 @@ class Own:
             else:
                 verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
         verifications = self.with_sources(verifications)
-        if self.diagnosed is None:
-            return self.with_suspects(verifications)
-        known = with_causes(self.backward, self.diagnosed, verifications, {*carried, *ends})
-        return known.verifications if known.complete else self.with_suspects(known.verifications)
+        return self.with_suspects(verifications if self.diagnosed is None else with_causes(
+            self.backward, self.diagnosed, verifications, {*carried, *ends}))
 
     def with_sources(self, verifications: list[Verification]) -> list[Verification]:
         """The verifications, with those of arrays that a call returned repeated where the called

@@ -109,18 +109,16 @@ def check_case(
 ) -> Report:
     """Check the gradients of one case.
 
-    Arguments: rng, which gives the seed of upstream gradients, samples and directions (None: seed
-    0); names of the inputs to check, None for all; upstream, the gradients of the outputs, or a
-    function that returns them from the outputs, None for random gradients; alone, whether each
-    output is also given an upstream gradient alone; vanish, whether a gradient may be zero
-    everywhere; empty, whether all tensors may have no entries; time_limit in seconds, after which
-    the check ends and reports what it has covered (a running call of the function is finished);
-    watch, instead of a time limit; extent, the fields of `Extent`. Returns the report. Raises
-    ValueError for invalid arguments.
+    Arguments: rng, for upstream gradients, samples and directions (None: seed 0); names of the
+    inputs to check, None for all; upstream, the gradients of the outputs, or a function that
+    returns them from the outputs, None for random gradients; alone, whether each output is also
+    given an upstream gradient alone; vanish, whether a gradient may be zero everywhere; empty,
+    whether all tensors may have no entries; time_limit in seconds, after which the check reports
+    what it has covered; watch, instead of a time limit; extent, the fields of `Extent`. Returns the
+    report. Raises ValueError for invalid arguments.
 
-    Nothing passed in is modified. The attributes of a layer, and other things that the code may
-    have changed, are restored. The check also finds code that writes into its arguments, two runs
-    that differ, and padding (`case.zeros`) whose gradient is not exactly zero.
+    What is passed in, and what the code may have changed, is restored. The check also finds code
+    that writes into its arguments, runs that differ, and padding (`case.zeros`) with a gradient.
     """
     if unknown := sorted(extent.keys() - Extent.__dataclass_fields__):
         raise ValueError(f"{unknown[0]}: there is no such argument (random numbers: "

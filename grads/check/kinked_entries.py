@@ -10,7 +10,7 @@ from grads.check.comparison import Check, index_of
 from grads.check.diagnosis.elsewhere import Probe, right_beside
 from grads.check.differentiate import Numeric
 from grads.check.evaluate import entry_line
-from grads.check.kinks import closest_slope, find_kink, find_kink_along
+from grads.check.kinks import find_kink, find_kink_along
 from grads.check.result import BAD
 
 KINKS = 64  # entries of a tensor that are examined for a kink
@@ -45,9 +45,6 @@ def kinks_of(
         kink = None if smooth else find_kink(
             evaluate, evaluate.inputs, weights, name, position)
         if kink is None:
-            if len(estimates) == 1 or status[position] == "disagree":
-                status[position] = _nearer(check, choice, name, position, estimates
-                                           ) or status[position]
             continue
         index = index_of(position, x.shape)
         status[position] = "inconclusive"
@@ -127,25 +124,6 @@ def _box(
         return None
     terms = sides * np.concatenate([weight.reshape(-1) for weight in weights.values()])
     return float(terms.min(axis=0).sum()), float(terms.max(axis=0).sum())
-
-
-def _nearer(
-    check: Check, choice: str, name: str, position: int, estimates: Estimates
-) -> str | None:
-    """The status of an entry that Ridders' differences contradict because their steps cross kinks
-    nearby; None if they cross none."""
-    if "ridders" not in estimates or check.evaluate.noise:
-        return None
-    slope, close = closest_slope(check.evaluate, check.weights(choice), name, position)
-    where, numeric = estimates["ridders"]
-    if not (np.abs(check.through(numeric, choice).value[where == position] - slope) > close).any():
-        return None
-    if "complex" in estimates:
-        where, numeric = estimates["complex"]
-        words = check.at_limits(choice, name, where, numeric).words
-        return {"right": "ok"}.get(words[int(np.flatnonzero(where == position)[0])], "wrong")
-    analytic = check.analytic[choice][name].reshape(-1)[position]
-    return "ok" if abs(analytic - slope) <= close else None
 
 
 def _kinks_meet(check: Check, weights: Mapping[str, np.ndarray], name: str) -> bool:

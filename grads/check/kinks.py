@@ -46,8 +46,6 @@ MOST_SMALLER = 500  # more of them for inputs below 1
 RUN = 3  # successive steps whose differences have to agree on a power of h
 LIKE = 0.15  # allowed distance of this power from an integer
 LOUD = 64.0  # multiple of the outputs' rounding that a difference has to exceed
-PRECISE = 1e-3  # rounding error of a difference that decides, relative to the largest slope
-CLOSE = 1e-4  # other error of this difference, relative to the largest slope
 SLOPES_AT = 5  # quarterings, to 5e-7, for the best one-sided slopes (rounding against curvature)
 
 
@@ -165,24 +163,6 @@ def _by_differences(
     if power == 0:  # only the value at x is off, by half the bend
         return Kink("jump", *_slopes(left, right, h, end), float(bend[end] / 2))
     return _kink(*_slopes(left, right, h, end)) if power == 1 else None
-
-
-@np.errstate(all="ignore")
-def closest_slope(
-    evaluate: Evaluator, upstream: Mapping[str, Any], name: str, position: int
-) -> tuple[float, float]:
-    """The slope at an entry by the smallest difference that exceeds rounding, and its error.
-
-    It may be right even if kinks are closer than Ridders' steps.
-    """
-    line = entry_line(evaluate.inputs, name, position)
-    left, right, h, loud = _sides(evaluate, weights_of(evaluate, upstream), line)
-    slope, error = (right - left) / (2 * h), loud / h
-    largest = np.nan_to_num(np.abs(slope)).max()
-    k = int(np.flatnonzero(error <= PRECISE * largest)[-1:].sum())
-    if not np.isfinite(slope[max(0, k - 2):k]).all():  # too close to the end of the domain
-        return float(slope[k]), np.inf
-    return float(slope[k]), float(error[k] + CLOSE * largest)
 
 
 def _sides(

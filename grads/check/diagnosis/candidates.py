@@ -61,7 +61,8 @@ def grows(shape: tuple[int, ...], new: tuple[int, ...]) -> bool:
 
 def literal(node: ast.expr) -> bool:
     """Whether an expression is a number, as 2 or -0.1."""
-    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
+    node = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(node, ast.Constant) and not isinstance(node.value, bool)
 
 
 class Candidates:
@@ -192,11 +193,6 @@ class Candidates:
     @property
     def _texts(self) -> set[str]:
         """The variables and short expressions in the functions that the forward calls."""
-        texts = {ast.unparse(node) for source in self.forwards for node in ast.walk(source.tree)
-                 if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp))}
-        for source in self.hooked.sources:
-            names = {node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name)}
-            indices = {ast.unparse(node.slice) for node in ast.walk(source.tree)
-                       if isinstance(node, ast.Subscript)}
-            texts |= {f"{name}[{index}]" for name in names for index in indices}
-        return texts
+        return {ast.unparse(node) for source in self.forwards for node in ast.walk(source.tree)
+                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp))}
+

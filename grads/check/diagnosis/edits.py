@@ -51,6 +51,7 @@ SURE = 1e-7  # of the other gradients
 ROUNDING = 1e-6  # times SURE and the wrong gradient: what may be left of terms that cancel
 ALIKE = 1e-6  # relative difference of a factor that fits from one that has a name
 LARGEST = 100_000  # in place of an integer
+LARGE = 1e100  # a factor is below it
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
 ORDINALS = ("first", "second", "third", *(f"{k}th" for k in range(4, 100)))
 
@@ -266,7 +267,7 @@ class Edits:
         lengths and sizes."""
         known = [(2.0, f"2 * {VALUE}"), (0.5, f"{VALUE} / 2"), (3.0, f"3 * {VALUE}")]
         for text, value in values.items():
-            if np.ndim(value) == 0 and value and np.isfinite(value):
+            if np.ndim(value) == 0 and 1 / LARGE < abs(value) < LARGE:
                 size = abs(float(value))
                 known += [(size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}"),
                           (size**2, f"{VALUE} * {text} ** 2"), (size**-2, f"{VALUE} / {text} ** 2")]
@@ -296,12 +297,8 @@ class Edits:
         return None
 
     def in_place(self, candidates: Iterator[tuple[tuple[int, ...], str]], tried: set[Any]) -> bool:
-        """Try candidates in place of expressions; whether one makes all gradients right. Values
-        that are broadcast to a larger shape come last."""
-        larger: list[tuple[Numbers, str]] = []
-        ordered = chain(((*candidate, False) for candidate in candidates),
-                        ((*candidate, True) for candidate in larger))
-        for count, (numbers, text, last) in enumerate(ordered):
+        """Try candidates in place of expressions; whether one makes all gradients right."""
+        for count, (numbers, text) in enumerate(candidates):
             if count % OFTEN == 0 and time.process_time() > self.stop:
                 return True
             seen, site = self.seen[numbers[0]], self.hooked.sites[numbers[0]]
@@ -311,11 +308,8 @@ class Edits:
                 continue
             shape, letter = np.shape(seen.value), kind(seen.value)
             fits = kind(value) == letter and (
-                np.shape(value) in (shape, (*shape, 1)) or (letter in "fi" and not shape)
+                np.shape(value) == (*shape, 1) or grows(shape, np.shape(value))
                 or (VALUE not in text and np.ndim(value) == len(shape)))
-            if not fits and kind(value) == letter and grows(shape, np.shape(value)):
-                fits = last
-                larger += [(numbers, text)] * (not last)
             if not (fits or (kind(value) and literal(site.node))) or (
                     site.inside_index and np.shape(value) != shape):
                 continue
@@ -360,7 +354,8 @@ class Edits:
                                               ast.Constant)) else f"({old})"
         new = ast.unparse(ast.parse(text.replace(VALUE, inner), mode="eval")).replace(".T.T", "")
         constant = literal(site.node)
-        if constant and text.replace(VALUE, "") in ("2 * ", "3 * ", " / 2", " + 1", " - 1", "-"):
+        if (constant or isinstance(site.node, ast.Constant)) and (
+                text.replace(VALUE, "") in (" + 1", " - 1", "-", "not ")):
             new = str(eval(new))
         size = kind(value) == "i" and np.ndim(value) == 0 and not seen.varies and not constant
         columns = sorted({other.node.col_offset for other in self.hooked.sites

@@ -9,7 +9,7 @@ ALONE = {
           "{} - {}.mean(-1, keepdims=True)", "{} - {}.mean(0)", "np.cumsum({}[::-1], 0)[::-1]",
           "np.tril({}) - np.diag(np.diag({})) / 2"),
     "i": ("{} - 1", "{} + 1", "-{}", "np.argsort({}, -1)"),
-    "b": ("~{}",),
+    "b": ("~{}", "not {}"),
 }
 # with another value #
 PRODUCTS = ("#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #")  # whose shapes leave few to try

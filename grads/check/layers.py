@@ -3,7 +3,8 @@
     check_layer(Dense(3, 2), x).raise_if_wrong()
 
 Parameters and their gradients are found by their names: `params` and `grads`, `W` and `dW`,
-`weight` and `weight_grad`, or objects with `data` and `grad`, in the layer and in layers inside it.
+`weight` and `weight_grad`, objects with `data` and `grad`, or arrays of a user's class with `grad`,
+in the layer and in layers inside it.
 The layer itself is not changed: every run gets a copy. The copy has been called once before, at
 other inputs. This catches a layer that keeps using data of its first call.
 """

@@ -86,7 +86,8 @@ class Edits:
             codes = called(self.gradients)
         except Exception:  # it cannot be copied
             codes = []
-        if not codes or any(code.co_freevars for code in codes):  # or the forward makes functions
+        if not codes or any({*code.co_freevars} - {"__class__"} for code in codes):
+            # or the forward makes functions
             self.kept = None
             codes = called(self.gradients)
         self.hooked = Hooked(sources_of(codes))

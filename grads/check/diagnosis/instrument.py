@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -180,18 +181,27 @@ def sources_of(codes: Sequence[CodeType]) -> list[Source]:
 def _tree_of(code: CodeType) -> ast.FunctionDef | None:
     """The syntax tree of a function, or of a lambda as a function with a `return`."""
     positions = {*code.co_positions()}
-    for node in ast.walk(ast.parse("".join(linecache.getlines(code.co_filename)))):
+    for node in _functions("".join(linecache.getlines(code.co_filename))):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name and (
                 code.co_firstlineno in (node.lineno, *(d.lineno for d in node.decorator_list))):
-            return node
+            return copy.deepcopy(node)
         if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and (
                 node.body.lineno, node.body.end_lineno, node.body.col_offset,
                 node.body.end_col_offset) in positions:
             tree = ast.parse("def rule():\n    return").body[0]
             assert isinstance(tree, ast.FunctionDef)
-            tree.args, tree.body = node.args, [ast.copy_location(ast.Return(node.body), node.body)]
-            return ast.copy_location(tree, node)
+            rule = copy.deepcopy(node)
+            tree.args = rule.args
+            tree.body = [ast.copy_location(ast.Return(rule.body), rule.body)]
+            return ast.copy_location(tree, rule)
     return None
+
+
+@lru_cache(maxsize=8)  # files
+def _functions(text: str) -> list[ast.AST]:
+    """The syntax trees of all functions and lambdas of a file."""
+    return [node for node in ast.walk(ast.parse(text))
+            if isinstance(node, (ast.FunctionDef, ast.Lambda))]
 
 
 def _codes_of_file(file: str) -> Iterator[CodeType]:

@@ -192,7 +192,13 @@ class Candidates:
 
     @property
     def _texts(self) -> set[str]:
-        """The variables and short expressions in the functions that the forward calls."""
-        return {ast.unparse(node) for source in self.forwards for node in ast.walk(source.tree)
-                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp))}
+        """The short expressions in the functions that the forward calls, and entries of arrays."""
+        texts = {ast.unparse(node) for source in self.forwards for node in ast.walk(source.tree)
+                 if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp))}
+        for source in self.hooked.sources:
+            names = {node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name)}
+            indices = {ast.unparse(node.slice) for node in ast.walk(source.tree)
+                       if isinstance(node, ast.Subscript)}
+            texts |= {f"{name}[{index}]" for name in names for index in indices}
+        return texts
 

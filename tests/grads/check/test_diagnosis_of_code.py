@@ -164,7 +164,7 @@ EDITS = [
      "`p * (dp - (p * dp).sum(axis=-1, keepdims=True))` in place of `dp * p * (1 - p)` in line"),
     (SOFTMAX, "dp = d[:, None] * w", "dp = d * w", "`d[:, None]` in place of `d` in line 10"),
     (SOFTMAX, "p * (dp - (p * dp).sum(axis=1, keepdims=True))", "dp.copy()",
-     "`p * (dp - (p * dp).sum(axis=-1, keepdims=True))` in place of `dp` in line 11"),
+     "`p * (w - (p * w).sum(axis=-1, keepdims=True))` in place of `w` in line 10"),
     (SOFTMAX, "(d[:, None] * p).sum(axis=0)", "(d[:, None] * p)[-1]",
      "`(d[:, None] * p).sum(axis=0)` in place of `(d[:, None] * p)[-1]` in line 12"),
     (LEAKY, "da * w, da * x", "da * x, da * w",

@@ -1,8 +1,8 @@
 """Marks the lines in which `grads check` finds the mistake.
 
 The check tries changes of the source: `1 - h ** 2` in place of `1 - h` in line 8. If a change makes
-a gradient right, its line is red, even if it assigns no gradient. The next line that can be
-compared with a derivative may come much later.
+a gradient right, its line is marked with it, even if it assigns no gradient. The next line that can
+be compared with a derivative may come much later.
 """
 
 from __future__ import annotations
@@ -29,13 +29,17 @@ def causes(report: Report) -> dict[int, str]:
 
 def with_causes(backward: Trace, report: Report, verifications: Sequence[Verification],
                 guessed: Collection[Origin]) -> list[Verification]:
-    """The verifications, with the lines red that the check has found.
+    """The verifications, with the lines marked that the check has found.
+
+    Before the first wrong value a line keeps its question mark and gets what the check says: a
+    change there may only make up for a mistake behind it.
 
     Argument guessed: the gradients that are compared with the derivative of a guess, or of what is
     returned. If the check has found a line for each wrong gradient, they are not red before the
     first of those lines.
     """
     found, known = causes(report), {(v.step, v.target): v for v in verifications}
+    first = min((origin for origin, v in known.items() if v.status == "wrong"), default=(0, 0))
     red: dict[Origin, str] = {}
     for step in backward.steps:
         hint = next((hint for line, hint in found.items()
@@ -43,10 +47,10 @@ def with_causes(backward: Trace, report: Report, verifications: Sequence[Verific
         if hint is not None and step.kind == "assign" and backward.is_backward(step.number) and (
                 step.file == backward.program.start.__code__.co_filename):
             red |= {(step.number, i): hint for i in range(len(step.targets))
-                    if (step.number, i) not in known
-                    or known[step.number, i].status not in ("verified", "wrong")}
-    known |= {origin: unverified(backward, origin, "wrong", REASON.format(hint))
-              for origin, hint in red.items()}
+                    if (known[step.number, i].status == "suspect" if (step.number, i) in known
+                        else (step.number, i) > first)}
+    known |= {origin: unverified(backward, origin, "suspect" if origin < first else "wrong",
+                                 REASON.format(hint)) for origin, hint in red.items()}
     if red and all(any(FOUND.search(hint) for hint in row.hints) for row in report.wrong):
         known |= {origin: unverified(backward, origin, "other", ELSEWHERE.format(red[min(red)]))
                   for origin in guessed if origin < min(red) and known[origin].status == "wrong"}

@@ -137,9 +137,9 @@ class Own:
                     written[origin][0].name)))
             else:
                 verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
-        verifications = self.with_sources(verifications)
-        return self.with_suspects(verifications if self.diagnosed is None else with_causes(
-            self.backward, self.diagnosed, verifications, {*carried, *ends}))
+        verifications = self.with_suspects(self.with_sources(verifications))
+        return verifications if self.diagnosed is None else with_causes(
+            self.backward, self.diagnosed, verifications, {*carried, *ends})
 
     def with_sources(self, verifications: list[Verification]) -> list[Verification]:
         """The verifications, with those of arrays that a call returned repeated where the called

@@ -241,12 +241,12 @@ def f_backward(dvs, cache):
 '''
 
 
-def red(tmp_path, source):
-    """The wrong verifications of a pair f, in order."""
+def red(tmp_path, source, status="wrong"):
+    """The verifications of a pair f with this status, in order."""
     file = tmp_path / "mine.py"
     file.write_text(HEAD + source)
     return [check for check in open_example(f"{file}:f", Settings()).verifications()
-            if check.status == "wrong"]
+            if check.status == status]
 
 
 def test_a_gradient_that_is_returned_as_that_of_another_is_red_at_the_return(tmp_path):
@@ -277,9 +277,9 @@ def f_backward(d, cache):
 '''
 
 
-def test_the_line_in_which_the_check_finds_the_mistake_is_red_though_it_assigns_no_gradient(
+def test_the_line_in_which_the_check_finds_the_mistake_says_so_though_it_assigns_no_gradient(
         tmp_path):
-    first, *_ = red(tmp_path, UNNAMED)
+    first, *_ = red(tmp_path, UNNAMED, "suspect")
     assert first.name == "slope" and "`h ** 2` in place of `h`" in first.reason
     assert not red(tmp_path, UNNAMED.replace("1 - h\n", "1 - h ** 2\n"))
 

@@ -279,8 +279,8 @@ def f_backward(d, cache):
 
 def test_the_line_in_which_the_check_finds_the_mistake_says_so_though_it_assigns_no_gradient(
         tmp_path):
-    first, *_ = red(tmp_path, UNNAMED, "suspect")
-    assert first.name == "slope" and "`h ** 2` in place of `h`" in first.reason
+    said = {check.name: check.reason for check in red(tmp_path, UNNAMED, "suspect")}
+    assert "`h ** 2` in place of `h`" in said["slope"]
     assert not red(tmp_path, UNNAMED.replace("1 - h\n", "1 - h ** 2\n"))
 
 

@@ -112,10 +112,9 @@ def check_case(
     Arguments: rng, for upstream gradients, samples and directions (None: seed 0); names of the
     inputs to check, None for all; upstream, the gradients of the outputs, or a function that
     returns them from the outputs, None for random gradients; alone, whether each output is also
-    given an upstream gradient alone; vanish, whether a gradient may be zero everywhere; empty,
-    whether all tensors may have no entries; time_limit in seconds, after which the check reports
-    what it has covered; watch, instead of a time limit; extent, the fields of `Extent`. Returns the
-    report. Raises ValueError for invalid arguments.
+    given one alone; vanish, whether a gradient may be zero everywhere; empty, whether all tensors
+    may have no entries; time_limit in seconds, after which the report says what was covered; watch,
+    instead of a time limit; extent, the fields of `Extent`. Raises ValueError for invalid ones.
 
     What is passed in, and what the code may have changed, is restored. The check also finds code
     that writes into its arguments, runs that differ, and padding (`case.zeros`) with a gradient.

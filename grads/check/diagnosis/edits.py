@@ -35,9 +35,9 @@ from grads.check.diagnosis.evidence import Array, Evidence
 from grads.check.diagnosis.instrument import (
     Hook,
     Hooked,
-    bounded_strides,
     called,
     exchanged,
+    safe_views,
     sources_of,
     variables,
 )
@@ -104,7 +104,7 @@ class Edits:
         if self.hooked.sources:
             with self.hooked.hook(self.record):
                 self.gradients()
-            with np.errstate(all="ignore"), bounded_strides():
+            with np.errstate(all="ignore"), safe_views():
                 self.search()
 
     def inputs(self) -> dict[str, Array]:

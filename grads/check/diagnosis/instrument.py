@@ -244,9 +244,10 @@ class Hooked:
 
 
 @contextmanager
-def bounded_strides() -> Iterator[None]:
-    """Context: `as_strided` fails if a view would leave the memory of its array. With changed
-    arguments, reading such a view may end the process."""
+def safe_views() -> Iterator[None]:
+    """Context: views fail with which changed code may end the process: `as_strided` beyond the
+    memory of its array, and matrices with three axes, for which NumPy reserves too little memory.
+    """
     space = np.lib.stride_tricks.as_strided.__globals__
     interface_of = space["DummyArray"]
 
@@ -263,11 +264,20 @@ def bounded_strides() -> Iterator[None]:
             raise ValueError("as_strided: a view that leaves the memory of its array")
         return interface_of(interface, base)
 
-    space["DummyArray"] = bounded
+    part_of = np.matrix.__getitem__
+
+    def part(matrix: Any, index: Any) -> Any:
+        value = part_of(matrix, index)
+        if np.ndim(value) > 2:
+            raise IndexError("a matrix with more than two axes")
+        return value
+
+    space["DummyArray"], np.matrix.__getitem__ = bounded, part  # type: ignore[method-assign]
     try:
         yield
     finally:
-        space["DummyArray"] = interface_of
+        space["DummyArray"], np.matrix.__getitem__ = (  # type: ignore[method-assign]
+            interface_of, part_of)
 
 
 @contextmanager

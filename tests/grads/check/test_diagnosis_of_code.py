@@ -342,7 +342,7 @@ def f_inputs(rng):
 def test_a_changed_view_does_not_leave_its_memory(tmp_path):
     assert "x" in hints_of(tmp_path, STRIDED, "* x ** 3", "* x ** 2")
     x = np.arange(9.0)
-    with instrument.bounded_strides():
+    with instrument.safe_views():
         view = np.lib.stride_tricks.as_strided(x[2:], (3, 3), (8, 8))
         assert view[2, 2] == 6
         assert np.lib.stride_tricks.as_strided(x[8:], (3,), (-8,))[2] == 6
@@ -550,3 +550,13 @@ def test_a_gradient_that_is_zero_up_to_rounding_is_not_called_wrong_in_the_cause
     assert [row.name for row in report.wrong] == ["x"]
     said = [hint for hint in report.wrong[0].hints if "`3` in place of" in hint]
     assert said and "leaves" not in said[0]
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_a_matrix_with_three_axes_is_not_tried():
+    m = np.matrix(np.eye(3))
+    with instrument.safe_views():
+        assert m[:, 0].shape == (3, 1) and m[0, 0] == 1 and m[1:].shape == (2, 3)
+        with pytest.raises(IndexError, match="two axes"):
+            m[..., None]
+    assert np.ndim(m[..., None]) == 3

@@ -34,7 +34,7 @@ CLOSE = 1e-4  # relative error of a slope that is right there; in float32, 1e-3
 
 class State:
     """The state that some functions can change: all that they reach through their closures, their
-    object and the names of their module.
+    object and the names of their module, and NumPy's global random generator.
 
     Attribute: mutable, whether something may be kept from call to call: whether there is an object
     of a user's class, or a variable of a user's function that is a list, a dict or None.
@@ -42,7 +42,7 @@ class State:
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
         self.mutable = False
-        self._undo: list[Callable[[], Any]] = []
+        self._undo: list[Callable[[], Any]] = [partial(np.random.set_state, np.random.get_state())]
         seen: dict[int, Any] = {}
         pending = [value for function in functions for value in self._reached(function)]
         while pending and len(seen) < MOST:

@@ -232,3 +232,15 @@ def test_what_keeps_no_state():
     case = pair_case(np.sin, np.cos, [np.ones(3)], {})
     assert not State(case.forward, case.vjp).mutable
     assert State(*pair_of(Linear())).mutable
+
+
+def test_the_global_random_generator_is_restored():
+    np.random.seed(3)
+    before = np.random.get_state()[1].copy()
+
+    def noisy(x):
+        np.random.uniform(size=5)
+        return (x**2).sum()
+
+    check_gradients(noisy, [RNG.normal(size=3)], lambda x: [2 * x])
+    assert np.array_equal(np.random.get_state()[1], before)

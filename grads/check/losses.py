@@ -72,14 +72,17 @@ class LossRun:
     """
 
     def __init__(self, subject: Subject, names: Sequence[str] = ()) -> None:
-        self.subject, self.names, self.known = subject, names, subject.leaves()
+        self.subject, self.names = subject, names
+        _, result = self.forward({})
+        self.number = self.number_of(result)
+        subject.give_arrays(self.labels(result))
+        self.known = subject.leaves()
         objects = {"": getattr(subject.call, "__self__", None)} | {
             f"{name}.": value for name, value in zip(subject.names, subject.inputs, strict=True)}
         for arrays in (*({prefix + name: kept.value for name, kept in parameters_of(owner).items()}
-                         for prefix, owner in objects.items()), subject.variables()):
-            self.known |= {name: value for name, value in arrays.items() if name not in self.known}
-        _, result = self.forward({})
-        self.number = self.number_of(result)
+                         for prefix, owner in objects.items()), subject.variables):
+            self.known |= {name: value for name, value in arrays.items()
+                           if name not in self.known and is_array(value)}
         gradients = self.gradients(result)
         if not gradients:
             raise ValueError(
@@ -118,13 +121,23 @@ class LossRun:
             result = tuple(np.array(value) if is_numbers(value) else value for value in result)
         return {"loss": np.reshape(self.parts(result)[self.number_of(result)], ())}, result
 
-    def gradients(self, result: Any) -> dict[str, Any]:
-        """The gradients in a result, by the names of their arrays."""
+    def beside_loss(self, result: Any) -> tuple[list[str], list[Any]]:
+        """The names of the values beside the loss, as far as they are known, and the values."""
         number = self.number_of(result)
         keys = list(result) if isinstance(result, Mapping) else returned_names(self.subject.call)
-        labels = [*self.names] or [label for k, label in enumerate(keys) if k != number]
-        beside_loss = [value for k, value in enumerate(self.parts(result)) if k != number]
-        gradients = named_gradients(beside_loss, labels, self.known, same_name=bool(self.names))
+        return ([*self.names] or [label for k, label in enumerate(keys) if k != number],
+                [value for k, value in enumerate(self.parts(result)) if k != number])
+
+    def labels(self, result: Any) -> dict[str, bool]:
+        """The names of gradients, and whether they may be the names of the arrays themselves."""
+        labels, values = self.beside_loss(result)
+        return dict.fromkeys(labels, bool(self.names)) | {
+            key: True for value in values if isinstance(value, Mapping) for key in flatten(value)}
+
+    def gradients(self, result: Any) -> dict[str, Any]:
+        """The gradients in a result, by the names of their arrays."""
+        labels, values = self.beside_loss(result)
+        gradients = named_gradients(values, labels, self.known, same_name=bool(self.names))
         gradients = gradients if gradients.keys() <= self.known.keys() else flatten(gradients)
         return {name: gradient for name, gradient in gradients.items() if name in self.known}
 

@@ -64,8 +64,8 @@ class Subject:
 
     Arguments: call, the function; inputs, its positional arguments; keywords, its keyword
     arguments. Attributes: names of the positional arguments; arrays to replace, by name; space, the
-    global variables of the function. After a run, NumPy's global random generator is restored, so
-    that the next run gets the same numbers.
+    global variables of the function's module; variables, those that it uses. After a run, NumPy's
+    global random generator is restored, so that the next run gets the same numbers.
     """
 
     def __init__(self, call: Callable[..., Any], inputs: Sequence[Any], keywords: Arrays) -> None:
@@ -77,6 +77,8 @@ class Subject:
         self.keywords = dict(keywords)
         self.names = argument_names([call], len(inputs))
         self.space = getattr(getattr(call, "__func__", call), "__globals__", {})
+        names = getattr(getattr(call, "__code__", None), "co_names", ())
+        self.variables = {name: self.space[name] for name in names if name in self.space}
 
     def copied(self, original: Any, values: Arrays | None = None) -> Any:
         """A deep copy in which `values` replace the arrays of these names."""
@@ -94,16 +96,25 @@ class Subject:
         return {name: value for name, value in flatten(
             dict(zip(self.names, self.inputs, strict=True))).items() if is_array(value)}
 
-    def variables(self) -> dict[str, np.ndarray]:
-        """The floating arrays among the global variables that the function uses."""
-        names = getattr(getattr(self.call, "__code__", None), "co_names", ())
-        return {name: self.space[name] for name in names if is_array(self.space.get(name))}
+    def give_arrays(self, labels: Mapping[str, bool]) -> None:
+        """Make arrays of the numbers that have a gradient: arguments, attributes, variables.
+
+        Arguments: labels, the names of gradients, and whether each may be the name of its number.
+        """
+        named = dict(zip(self.names, self.inputs, strict=True))
+        for owner in (named, getattr(self.call, "__self__", None)):
+            _give_arrays(owner, labels, "", set())
+        numbers = {name: value for name, value in self.variables.items()
+                   if isinstance(value, (float, np.floating))}
+        _give_arrays(numbers, labels, "", set())
+        self.variables |= numbers
+        self.inputs = tuple(named.values())
 
     def __call__(self, values: Arrays) -> tuple[Any, Any]:
         """The copy of the function that is called with these values, and its result."""
         call, inputs, keywords = self.copied((self.call, self.inputs, self.keywords), values)
         spaces = {name: self.space[name] for name in values
-                  if self.space.get(name, 0) is self.arrays[name]}
+                  if self.variables.get(name, 0) is self.arrays[name]}
         random = np.random.get_state()
         self.space.update({name: values[name] for name in spaces})
         try:
@@ -127,6 +138,23 @@ def is_numbers(value: Any) -> bool:
 def is_array(value: Any) -> bool:
     """Whether a value is an array of real floating numbers."""
     return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+def _give_arrays(owner: Any, labels: Mapping[str, bool], prefix: str, seen: set[int]) -> None:
+    """Make arrays of the numbers that have a gradient, in an object, a mapping or a list."""
+    seen.add(id(owner))
+    inside = owner if isinstance(owner, Mapping) else dict(
+        enumerate(owner) if is_branch(owner) else attributes_of(owner).items())
+    for key, value in [*inside.items()]:
+        path = f"{prefix}{key}"
+        if isinstance(value, (float, np.floating)):
+            if any(source_of(label, [path], same) for label, same in labels.items()):
+                if isinstance(owner, (dict, list)):
+                    owner[key] = np.array(value)
+                elif not is_branch(owner):
+                    object.__setattr__(owner, key, np.array(value))
+        elif id(value) not in seen:
+            _give_arrays(value, labels, prefix if key in HOLDERS else f"{path}.", seen)
 
 
 # --- names --------------------------------------------------------------------------------------

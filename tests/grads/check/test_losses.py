@@ -202,6 +202,63 @@ def test_weights_that_are_global_variables_are_left_as_they_are(monkeypatch):
     assert {row.name for row in check_loss(lossFun, *arguments).wrong} == {"Wxh", "Whh", "bh"}
 
 
+# --- parameters that are Python's numbers --------------------------------------------------------
+
+theta_0 = 0.5
+
+
+def line(W, b, X, y, factor=1.0):
+    """Gradients in a mapping, under the names of the parameters."""
+    error = X @ W + b - y
+    return (error**2).sum(), {"W": 2 * X.T @ error, "b": factor * 2 * error.sum()}
+
+
+def line_of_mapping(theta, X, y, factor=1.0):
+    """Parameters in a mapping, too."""
+    return line(theta["W"], theta["b"], X, y, factor)
+
+
+def line_of_variable(W, X, y, factor=1.0):
+    """The offset is a global variable, and the result one mapping."""
+    loss, grads = line(W, theta_0, X, y, factor)
+    return {"loss": loss, "dW": grads["W"], "dtheta_0": grads["b"]}
+
+
+class Line:
+    """The offset is an attribute."""
+
+    def __init__(self, b):
+        self.W, self.b = rng.normal(size=5), b
+
+    def loss(self, X, y, factor=1.0):
+        return line(self.W, self.b, X, y, factor)
+
+
+class LineOfMapping(Line):
+    """The offset is in a mapping that is an attribute."""
+
+    def __init__(self, b):
+        self.params = {"W": rng.normal(size=5), "b": b}
+
+    def loss(self, X, y, factor=1.0):
+        return line(self.params["W"], self.params["b"], X, y, factor)
+
+
+@pytest.mark.parametrize("b", [0.5, np.float64(0.5)])
+@pytest.mark.parametrize("make", [
+    lambda b: (line, W[:, 0], b), lambda b: (line_of_mapping, {"W": W[:, 0], "b": b}),
+    lambda b: (line_of_variable, W[:, 0]), lambda b: (Line(b).loss,),
+    lambda b: (LineOfMapping(b).loss,),
+])
+def test_a_number_that_has_a_gradient_is_checked(make, b):
+    f, *inputs = make(b)
+    report = check_loss(f, *inputs, X, W[:, 1] @ X.T)
+    assert report.ok and len(names_of(report)) == 2
+    wrong = check_loss(f, *inputs, X, W[:, 1] @ X.T, 9.0).wrong
+    assert [row.name for row in wrong] == [names_of(report)[1]] and theta_0 == 0.5
+    assert vars(getattr(f, "__self__", line)).get("b", b) is b
+
+
 # --- names that are told, and what cannot be checked --------------------------------------------
 
 

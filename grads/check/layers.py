@@ -22,6 +22,7 @@ import numpy as np
 from grads.check.case import Case, Labels
 from grads.check.nesting import flatten, like, parameters_of_call
 from grads.check.report import Report
+from grads.check.result import Finding
 from grads.check.substitution import (
     TARGETS,
     Arrays,
@@ -62,10 +63,10 @@ def check_layer(
     """
     layer = Chain(layer) if isinstance(layer, (list, tuple)) else layer
 
-    def make(used: bool) -> tuple[Case, Arrays | None, tuple[str, ...]]:
+    def make(used: bool) -> tuple[Case, Arrays | None, list[str], list[Finding]]:
         run = LayerRun(layer, inputs, keywords or {}, used)
         case = Case(run.values, run.forward, run.vjp, labels=dict(labels or {}))
-        return case, {"f": np.ones(())} if run.is_loss else None, run.notes
+        return case, {"f": np.ones(())} if run.is_loss else None, run.notes, run.unchecked
 
     title = type(layer).__name__
     report = check_made(lambda: make(True), title, dict(how))
@@ -109,7 +110,8 @@ class LayerRun:
 
     Arguments: layer; inputs and keywords of the forward; used, whether the layer is first called at
     other inputs. Attributes: values, the arrays that have gradients, by name; notes on arrays
-    without a gradient; is_loss, whether the backward needs no upstream gradient.
+    without a gradient; unchecked, findings on parameters that cannot be compared; is_loss, whether
+    the backward needs no upstream gradient.
     """
 
     def __init__(self, layer: Any, inputs: Sequence[Any], keywords: Arrays, used: bool) -> None:
@@ -136,18 +138,44 @@ class LayerRun:
         d = {name: rng.normal(size=np.shape(out)) for name, out in flatten(passed.outputs).items()}
         gradients, again = self.vjp(d, passed), self.vjp(d, passed, fresh=False)
         self.values = {name: subject.arrays[name] for name in gradients}
-        self.notes = tuple(
-            f"{name}: not checked, the layer has no gradient of it"
-            for name in (*self.inputs, *self.parameters) if name not in gradients) + tuple(
+        self.unchecked = self._unchecked(d, passed, gradients)
+        said = {*self.changed, *(finding.name for finding in self.unchecked)}
+        self.notes = [f"{name}: not checked, the layer has no gradient of it"
+                      for name in (*self.inputs, *self.parameters)
+                      if name not in {*gradients, *said}]
+        self.notes += [
             f"{name}: its gradient is added to what is there: set it to zero before each backward"
             for name, gradient in gradients.items()
-            if not np.array_equal(gradient, again[name], equal_nan=True))
+            if not np.array_equal(gradient, again[name], equal_nan=True)]
         if not gradients:
             raise ValueError(
                 "layer: expected parameters with gradients (params and grads, W and dW), or a "
                 f"backward that returns gradients of {', '.join(subject.names)}; "
                 f"{type(layer).__name__} has {', '.join(parameters) or 'no arrays'}, and no "
                 "gradient")
+
+    def _unchecked(self, d: Arrays, passed: Pass, gradients: Arrays) -> list[Finding]:
+        """The findings on parameters that are not compared although the backward may fill their
+        gradients: it changes an array of the same shape, of which nothing says what it is."""
+        known = [*gradients.values(), *d.values()]
+        filled = {name: a for name, a in self.changed.items() if name not in gradients and not any(
+            np.array_equal(a, other, equal_nan=True) for other in known)}
+        findings = []
+        for name in self.parameters:
+            value = self.subject.arrays[name]
+            alike = [key for key, a in filled.items()
+                     if name not in gradients and a.shape == value.shape]
+            if alike and self._uses(name, passed):
+                findings.append(Finding("unchecked", name, (
+                    f"the backward changes {', '.join(alike)}, of its shape, and nothing says "
+                    "which array is its gradient: names such as W and dW, or params and grads")))
+        return findings
+
+    def _uses(self, name: str, passed: Pass) -> bool:
+        """Whether the outputs depend on an array."""
+        outputs, _ = self.forward({name: self.subject.arrays[name] + SHIFT})
+        return not all(np.array_equal(outputs[key], out, equal_nan=True)
+                       for key, out in flatten(passed.outputs).items())
 
     def _use_before(self, elsewhere: bool) -> None:
         """Call the layer once: at other inputs if `elsewhere`, and if the layer accepts them."""
@@ -196,6 +224,8 @@ class LayerRun:
         Arguments: returned by the backward; before, the parameters before it.
         """
         after = parameters_of(layer)
+        self.changed = {name: value for name, (value, _) in after.items() if not np.array_equal(
+            value, before.get(name, np.nan), equal_nan=True)}
         kept = {name: after[name].gradient for name in self.parameters if name in after}
         if {*self.required} & {*RATES}:
             kept |= {name: (before[name] - after[name].value) / RATE for name in self.parameters

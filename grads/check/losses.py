@@ -19,6 +19,7 @@ import numpy as np
 from grads.check.case import Case, Labels
 from grads.check.nesting import flatten
 from grads.check.report import Report
+from grads.check.result import Finding
 from grads.check.substitution import (
     Arrays,
     Subject,
@@ -47,10 +48,10 @@ def check_loss(
     and global variables are not changed. Returns the report. Raises ValueError naming what is
     missing.
     """
-    def make() -> tuple[Case, Arrays, list[str]]:
+    def make() -> tuple[Case, Arrays, list[str], list[Finding]]:
         run = LossRun(Subject(f, with_arrays(f, inputs), keywords or {}), gradients)
         case = Case(dict(run.subject.arrays), run.forward, run.vjp, labels=dict(labels or {}))
-        return case, {"loss": np.ones(())}, run.notes
+        return case, {"loss": np.ones(())}, run.notes, []
 
     return check_made(make, getattr(f, "__name__", "loss"), how)
 

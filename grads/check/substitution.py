@@ -14,6 +14,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from grads.check.case import Case
 from grads.check.continuation.namespace import is_users_module
 from grads.check.nesting import flatten, is_branch, parameters_of_call
 from grads.check.report import Report
+from grads.check.result import Finding
 from grads.check.watch import TimeUp, Watch, unfinished
 
 PATTERNS = ("d{}", "grad{}", "{}grad", "g{}", "{}gradient", "delta{}")  # without underscores
@@ -38,18 +40,19 @@ Arrays = Mapping[str, Any]
 
 
 def check_made(
-    make: Callable[[], tuple[Case, Arrays | None, Iterable[str]]], title: str, how: dict[str, Any]
+    make: Callable[[], tuple[Case, Arrays | None, Iterable[str], list[Finding]]], title: str,
+    how: dict[str, Any],
 ) -> Report:
-    """Check the case that `make` returns, with its upstream gradient and notes. `make` runs the
-    user's code."""
+    """Check the case that `make` returns, with its upstream gradient, notes and findings. `make`
+    runs the user's code."""
     how = {"title": title, "watch": Watch(how.pop("time_limit", None)), **how}
     try:
         with how["watch"].user_code():
-            case, upstream, notes = make()
+            case, upstream, notes, findings = make()
     except TimeUp:
         return unfinished(how["title"], how["watch"])
     report = check_case(case, upstream=upstream, **how)
-    return replace(report, notes=(*report.notes, *notes))
+    return replace(report, notes=(*report.notes, *notes), findings=[*report.findings, *findings])
 
 
 class Parameter(NamedTuple):
@@ -278,15 +281,31 @@ def _names_returned_by(call: Callable[..., Any]) -> list[str]:
 
 
 def attributes_of(owner: Any) -> dict[str, Any]:
-    """The attributes of a user's object, and its properties that have the names of parameters or
-    of gradients; none for a module, a class or a function."""
+    """The attributes of a user's object, the items of one that is a mapping, and its properties
+    that have the names of parameters or of gradients; none for a module, a class or a function."""
     if isinstance(owner, (type, ModuleType, FunctionType, MethodType)):
         return {}
     slots = [name for kind in type(owner).__mro__ for name in getattr(kind, "__slots__", ())]
     slots += [name for name in (*HOLDERS, *OF_GRADIENTS)
               if isinstance(getattr(type(owner), name, None), property)]
-    return {name: getattr(owner, name) for name in slots if hasattr(owner, name)
-            } | getattr(owner, "__dict__", {})
+    items = owner if isinstance(owner, Mapping) else {}
+    return {name: getattr(owner, name) for name in slots if hasattr(owner, name)} | getattr(
+        owner, "__dict__", {}) | {str(key): value for key, value in items.items()}
+
+
+def _returned_by_methods(owner: Any) -> dict[str, Any]:
+    """What the methods of a user's object return that have the names of parameters and of
+    gradients, if it has both."""
+    called: list[dict[str, Any]] = [{}, {}]
+    for names, values in zip((HOLDERS, OF_GRADIENTS), called, strict=True):
+        for name in names:
+            method = getattr(owner, name, None)
+            if isinstance(method, MethodType) and not parameters_of_call(method):
+                values[name] = {}
+                with suppress(Exception):  # it may need a call of the backward
+                    made = method()
+                    values[name] = list(made) if isinstance(made, Iterator) else made
+    return called[0] | called[1] if all(called) else {}
 
 
 def parameters_of(owner: Any) -> dict[str, Parameter]:
@@ -305,7 +324,10 @@ def parameters_of(owner: Any) -> dict[str, Parameter]:
 
 def _kept_by(owner: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Parameter]]:
     """The arrays of an object and of the objects inside it, by name. Some may occur twice."""
-    attributes = {} if id(owner) in seen else attributes_of(owner)
+    attributes = {} if id(owner) in seen else {
+        name: value if name not in (*HOLDERS, *OF_GRADIENTS) or is_branch(value) else
+        attributes_of(value) or value
+        for name, value in (attributes_of(owner) | _returned_by_methods(owner)).items()}
     seen.add(id(owner))
     leaves = flatten(attributes) if attributes else {}
     by_plain_name = {plain(path): value for path, value in leaves.items()}

@@ -1,6 +1,8 @@
 """Layers as people write them: one style a class, with a layer, its inputs, what is checked, and a
 mistake that can be made in it (`MISTAKES`: a text of this file, and what stands there instead)."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 rng = np.random.default_rng(3)
@@ -535,3 +537,53 @@ MISTAKES["two outputs and a default"] = "(0 if dA is None else dA)", "0"
 CHECKED["by shape"] = Unnamed(), (x,), "a w b"
 MISTAKES["by shape"] = "return self.cache.T @ dz, dz.sum(axis=0)", (
     "return self.cache.T @ dz, dz.max(axis=0)")
+
+
+# --- parameters in a dataclass, or told by methods ---
+
+
+@dataclass
+class Pair:
+    kernel: np.ndarray
+    offset: np.ndarray
+
+
+class OfDataclasses:
+    def __init__(self):
+        self.params, self.grads = Pair(rng.normal(size=(4, 3)), np.zeros(3)), None
+
+    def forward(self, x):
+        self.x = x
+        return x @ self.params.kernel + self.params.offset
+
+    def backward(self, d):
+        self.grads = Pair(self.x.T @ d, d.sum(axis=0))  # of a pair
+        return d @ self.params.kernel.T
+
+
+class WithMethods:
+    def __init__(self):
+        self._held = [rng.normal(size=(4, 3)), np.zeros(3)]
+
+    def params(self):
+        return {"W": self._held[0], "b": self._held[1]}
+
+    def grads(self):
+        yield from self._filled
+
+    def forward(self, x):
+        self._x = x
+        return x @ self._held[0] + self._held[1]
+
+    def backward(self, d):
+        self._filled = [self._x.T @ d, d.sum(axis=0)]
+        return d @ self._held[0].T
+
+    def parameters(self):
+        return self._held
+
+
+CHECKED["dataclasses"] = OfDataclasses(), (x,), "x kernel offset"
+MISTAKES["dataclasses"] = "d.sum(axis=0))  # of a pair", "d.mean(axis=0))"
+CHECKED["methods"] = WithMethods(), (x,), "x parameters.0 parameters.1"
+MISTAKES["methods"] = "[self._x.T @ d, d.sum(axis=0)]", "[self._x.T @ d, d.mean(axis=0)]"

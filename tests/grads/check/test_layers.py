@@ -141,6 +141,42 @@ def test_what_has_no_gradient_is_noted():
     assert [note.partition(":")[0] for note in report.notes if "not checked" in note] == ["x", "b"]
 
 
+class Pairs:
+    """Tells its parameters and gradients in pairs, and keeps them under names of its own."""
+
+    def __init__(self):
+        self.used, self.filled, self.other = np.array([0.5, -1.0, 2.0]), None, np.ones(3)
+
+    def parameters(self):
+        return [(self.used, self.filled)]
+
+    def forward(self, x):
+        self.x = x
+        return x * self.used
+
+    def backward(self, d):
+        self.filled = (d * self.x).sum(axis=0)
+        return d * self.used
+
+
+class Items(dict, Pairs):
+    """A mapping that keeps its parameter in itself."""
+
+    def __init__(self):
+        self["used"] = np.array([0.5, -1.0, 2.0])
+        self.used = self["used"]
+
+
+@pytest.mark.parametrize("make", [Pairs, Items])
+def test_a_gradient_that_cannot_be_told_is_undecided(make):
+    report = check_layer(make(), np.random.default_rng(0).normal(size=(4, 3)))
+    assert report.verdict == "undecided" and checked(report) == {"x"}
+    (finding,) = report.findings
+    assert finding[:2] == ("unchecked", "used") and "changes filled, of its" in finding.message
+    assert [note for note in report.notes if "used" in note or "filled" in note] == []
+
+
+
 def test_keywords_and_options_of_the_check():
     layer, (x, _), names = CHECKED["train=True"]
     report = check_layer(layer, x, keywords={"train": True}, every_entry=True, title="mine")

@@ -223,12 +223,20 @@ def _other_gradient(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
     if isinstance(gradient, tuple) and len(gradient) == 2 and name in inputs:
         ids, rows = map(host, gradient)
         full = np.zeros(np.shape(inputs[name]), rows.dtype)
-        np.add.at(full, ids, rows)
-        return full
+        if ids.ndim and ids.dtype.kind in "iu" and rows.shape == ids.shape + full.shape[1:]:
+            if ids.size and not -len(full) <= ids.min() <= ids.max() < len(full):
+                raise ValueError(f"gradients: expected ids below {len(full)} for {name!r}, got "
+                                 f"{ids.min()} to {ids.max()}")
+            np.add.at(full, ids, rows)
+            return full
+        if ids.shape != rows.shape:
+            raise ValueError(f"gradients: expected (ids, rows) for {name!r}, with integers and "
+                             f"rows of shape {full.shape[1:]}, got {ids.shape} of {ids.dtype} and "
+                             f"{rows.shape}")
     array = host(gradient)
     if array.dtype.kind not in "fciub":
         raise ValueError(f"gradients: expected numbers for {name!r}, got {_kind(gradient)}")
-    return array
+    return array.astype(float) if array.dtype.kind in "iu" else array
 
 
 def _kind(value: Any) -> str:

@@ -99,6 +99,36 @@ def test_a_small_tensor_may_have_a_gradient_of_some_rows():
     assert [row.name for row in wrong] == ["table"]
 
 
+def test_a_tuple_of_numbers_is_a_gradient_and_not_rows():
+    def product(p):
+        return 3 * p[0] * p[1]
+
+    for gradient, right in ((9.0, 6.0), True), ((9, 6), True), ((9.0, 7.0), False), ((9, 7), False):
+        assert check_gradients(product, [(2.0, 3.0)], [gradient]).ok == right
+        assert check_gradients(product, [(2.0, 3.0)], lambda p: [gradient]).ok == right  # noqa: B023
+    rows = np.ones((2, 3)), 2 * np.ones((2, 3))
+    assert check_gradients(lambda x: (x[0] + 2 * x[1]).sum(), [np.ones((2, 2, 3))], [rows]).ok
+
+
+@pytest.mark.parametrize("ids, rows, said", [
+    ([0, 9], np.ones((2, 2)), "expected ids below 4 for 'x', got 0 to 9"),
+    ([0, 1], np.ones((2, 5)), "rows of shape \\(2,\\), got \\(2,\\) of int64 and \\(2, 5\\)"),
+    ([0.0, 1.0], np.ones((2, 2)), "with integers .* got \\(2,\\) of float64"),
+])
+def test_rows_that_do_not_fit_are_told(ids, rows, said):
+    with pytest.raises(ValueError, match=said):
+        check_gradients(lambda x: x.sum(), [np.ones((4, 2))], [(np.array(ids), rows)])
+
+
+def test_a_gradient_may_be_a_whole_number():
+    def f(a, b):
+        return 3 * a + b**2
+
+    assert check_gradients(f, [0.5, 2.0], lambda a, b: (3, 2 * b)).ok
+    assert check_gradients(f, [0.5, 2.0], [3, 4]).ok
+    assert check_gradients(f, [0.5, 2.0], [2, 4]).wrong[0].name == "a"
+
+
 @pytest.mark.parametrize("size", [10, 100, 1000])
 def test_one_entry_of_a_function_that_computes_in_float32(size):
     """With 1,000 entries about one such error in seven passes: the rounding of the sum hides it."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -99,7 +100,7 @@ class Form(NamedTuple):
     inputs: Any  # a mapping, or a list in the order of f's parameters
     parts: Mapping[str, Any]  # the same by name
     nested: bool  # whether there are mappings or lists of arrays inside
-    held: Arrays  # integers (ids, labels, masks), which have no derivative: not in `a`
+    held: Arrays  # integers (ids, labels, masks) and settings beside arrays: not in `a`
 
     def call(self, g: Callable[..., Any], a: Arrays) -> Any:
         """The result of g for these inputs, given by name."""
@@ -110,38 +111,35 @@ class Form(NamedTuple):
     def _call_in_form(self, g: Callable[..., Any], a: Arrays) -> Any:
         """The result of g, which also gets the integers, or mappings and lists of arrays."""
         if self.held:
-            a = {str(name): a[str(name)] if str(name) in a
-                 else value if isinstance(value, int) else self.held[str(name)].copy()
-                 for name, value in self.parts.items()}
+            every = {**a, **{name: copy.copy(value) for name, value in self.held.items()}}
+            a = every if self.nested else {str(name): every[str(name)] for name in self.parts}
         if isinstance(self.inputs, Mapping):
             return g(like(self.inputs, a, "", holds_arrays))
         return g(*(like(value, a, name, holds_arrays) for name, value in self.parts.items()))
 
     def gradients(self, gradients: Any) -> dict[str, Any]:
         """Name -> gradient, from gradients in the form of the inputs."""
-        if self.held:
-            return self._without_held(gradients)
-        known = name_gradients(gradients, self.parts)
-        return matched(known, self.parts) if self.nested else known
+        known = name_gradients(gradients, self.parts) if not self.held else self._known(gradients)
+        leaves = matched(known, self.parts) if self.nested else known
+        for name in [name for name in self.held if leaves.get(name) is not None]:
+            raise no_derivative(name, host(self.held[name]))
+        return {name: d for name, d in leaves.items() if name not in self.held}
 
-    def _without_held(self, gradients: Any) -> dict[str, Any]:
-        """Name -> gradient, of the floating inputs. Integers have no gradient, or None."""
+    def _known(self, gradients: Any) -> dict[str, Any]:
+        """Name -> gradient. Integers and settings have no gradient, or None."""
         floating = {name: x for name, x in self.parts.items() if name not in self.held}
         fewer = len(gradients) == len(floating) if isinstance(gradients, (tuple, list)) else (
             len(floating) == 1 and not isinstance(gradients, Mapping))
         integers = f" ({', '.join(self.held)}: integers, without a gradient)"
-        known = name_gradients(gradients, floating if fewer else self.parts, [*floating], integers)
-        for name in [name for name in self.held if known.get(name) is not None]:
-            raise no_derivative(name, self.held[name])
-        return {name: d for name, d in known.items() if name not in self.held}
+        return name_gradients(gradients, floating if fewer else self.parts, [*floating], integers)
 
 
 def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarray], Form]:
     """Inputs by name, and the form in which functions get them.
 
     The tensors of a sequence have the names of f's parameters if f has enough, otherwise "0", "1",
-    ... Arrays of integers among floating arrays are held: the functions get them unchanged, and the
-    backward returns None, or nothing, for them.
+    ... Integers among floating arrays are held, and in mappings also texts, flags and None: the
+    functions get them unchanged, and the backward returns None, or nothing, for them.
     """
     names: list[str] = []
     if not isinstance(inputs, Mapping):
@@ -153,15 +151,19 @@ def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarra
     parts = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
     nested = any(map(holds_arrays, parts.values()))
     leaves = flatten(parts, "", holds_arrays) if nested else parts
-    named = {str(name): host(value) for name, value in leaves.items()}
-    for name, value in leaves.items():
-        if named[str(name)].dtype.kind not in "fciub":
-            raise ValueError(f"inputs: expected numbers in {str(name)!r}, got {_kind(value)}; "
-                             f"{FROZEN}")
-    held = {name: a for name, a in named.items() if a.dtype.kind in "biu" and not nested}
+    leaves = {str(name): value for name, value in leaves.items()}
+    named = {name: host(value) for name, value in leaves.items()}
+    settings = (str, type(None)) if nested or isinstance(inputs, Mapping) else ()
+    held = {name: value if isinstance(value, (int, tuple, *settings)) else named[name]
+            for name, value in leaves.items()
+            if named[name].dtype.kind in "biu" or isinstance(value, settings)}
     if len(held) == len(named):
         held = {}
     floating = {name: a for name, a in named.items() if name not in held}
+    for name, a in floating.items():
+        if a.dtype.kind not in "fciub":
+            raise ValueError(f"inputs: expected numbers in {name!r}, got {_kind(leaves[name])}; "
+                             f"{FROZEN}")
     return floating, Form(inputs, parts, nested, held)
 
 

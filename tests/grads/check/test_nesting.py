@@ -152,3 +152,25 @@ def test_a_number_that_is_no_array_reaches_the_functions_as_it_is():
     with pytest.raises(ValueError, match=r"expected 1, one for each of x \(seed: integers, without "
                        r"a gradient\), got 3"):
         check_pair(forward, lambda d, kept: (d, d, d), [x, 42])
+
+
+def scaled(p, factor=1.0):
+    """A function with settings beside its arrays, and its gradient."""
+    assert p["options"]["shape"] == (4, 2) and p["options"]["name"] is None
+    power = {"square": 2, "cube": 3}[p["options"]["mode"]] if p["flag"] else 1
+    value = (p["W"][p["ids"]] ** power).sum()
+    dW = np.zeros_like(p["W"])
+    np.add.at(dW, p["ids"], factor * power * p["W"][p["ids"]] ** (power - 1))
+    return value, {"W": dW}
+
+
+@pytest.mark.parametrize("mode, flag", [("square", True), ("cube", True), ("cube", False)])
+def test_settings_beside_arrays_reach_the_functions_as_they_are(mode, flag):
+    inputs = {"W": RNG.normal(size=(4, 2)), "ids": np.array([0, 3, 3]), "flag": flag,
+              "options": {"mode": mode, "shape": (4, 2), "name": None}}
+    for factor in (1.0, 2.0):
+        report = check_gradients(lambda p: scaled(p)[0], inputs, lambda p: scaled(p, factor)[1])  # noqa: B023
+        assert report.ok == (factor == 1) and [row.name for row in report.rows] == ["W"]
+    with pytest.raises(ValueError, match="'ids' is of int64, which has no derivative"):
+        check_gradients(lambda p: scaled(p)[0], inputs,
+                        lambda p: scaled(p)[1] | {"ids": np.ones(3)})

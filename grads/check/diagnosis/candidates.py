@@ -19,6 +19,8 @@ from grads.check.diagnosis.statements import literals, unused
 
 LONG = 70  # characters of an expression that is used elsewhere
 VALUE = "_value_"
+ROUNDED = 1e-5  # relative rounding of a number with six digits
+BRANCHES = ("True", "False")  # in place of a condition
 BESIDE = 2  # lines between an expression and the values that are tried before all others
 
 Arrays = Mapping[str, Array]
@@ -65,6 +67,13 @@ def literal(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not isinstance(node.value, bool)
 
 
+def plain(number: float) -> bool:
+    """Whether people write a number: 3, 1.5, 0.75, 1/12 or 0.002, but not 2.4."""
+    parts = (2 * number, 1 / number if number else 0.0, 4 * number * (abs(number) < 1))
+    return float(f"{number:.0e}") == number or any(
+        part and abs(part - round(part)) < ROUNDED * abs(part) for part in parts)
+
+
 class Candidates:
     """What may be in place of the expressions of a backward.
 
@@ -89,6 +98,20 @@ class Candidates:
                 [site for site in sites if literal(self.hooked.sites[site[0]].node)],
                 {text: value for text, value in self.names.items() if np.ndim(value)},
                 forms.FOR_NUMBERS))
+
+    def conditions(self, numbers: list[int]) -> dict[int, tuple[str, ...]]:
+        """The conditions of `if` that are always true, or always false, and what is tried in their
+        place. A change inside them would only choose the other branch."""
+        conditions = {(source.function, node.test.lineno, ast.unparse(node.test))
+                      for source in self.hooked.sources for node in ast.walk(source.tree)
+                      if isinstance(node, ast.If)}
+        chosen: dict[int, tuple[str, ...]] = {}
+        for number in numbers:
+            (value, _, _, varies), at = self.seen[number], self.hooked.sites[number]
+            if not varies and np.ndim(value) == 0 and (
+                    at.function, at.line, at.text) in conditions:
+                chosen[number] = f"not {VALUE}", BRANCHES[bool(value)]
+        return chosen
 
     @property
     def names(self) -> dict[str, Any]:

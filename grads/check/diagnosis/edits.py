@@ -20,6 +20,7 @@ import numpy as np
 
 from grads.check.analytic import dense
 from grads.check.diagnosis.candidates import (
+    BRANCHES,
     VALUE,
     Arrays,
     Candidates,
@@ -29,6 +30,7 @@ from grads.check.diagnosis.candidates import (
     grows,
     kind,
     literal,
+    plain,
 )
 from grads.check.diagnosis.elsewhere import Probe, right_beside, right_elsewhere
 from grads.check.diagnosis.evidence import Array, Evidence
@@ -220,6 +222,8 @@ class Edits:
         numbers, lines = self.influential()
         numbers.sort(key=lambda number: len(self.hooked.sites[number].text))
         candidates, tried = Candidates(self.hooked, self.forwards, self.seen), set[Any]()
+        conditions = candidates.conditions(numbers)
+        numbers = [number for number in numbers if self.hooked.sites[number].root not in conditions]
         if self.in_place(candidates.likely(numbers), tried):
             return
         for source, phrase in changed_statements(
@@ -233,8 +237,9 @@ class Edits:
             with exchanged([(source.function, code)], None, self.stop, self.hooked.most):
                 if self.works(partial(str, phrase)):
                     return
+        branches = (((number,), text) for number, texts in conditions.items() for text in texts)
         factors = self.factors(numbers, candidates.values)
-        self.in_place(chain(factors, candidates.all(numbers)), tried)
+        self.in_place(chain(branches, factors, candidates.all(numbers)), tried)
 
     def factors(
         self, numbers: list[int], values: Arrays
@@ -245,6 +250,8 @@ class Edits:
         twice tell which factor makes it right. Arguments: values, of variables and expressions.
         """
         known = self.named_factors(values)
+        shares = [ratio for _, n in sizes(self.evidence) if n > 2  # of n - 1 for n, or n for n - 1
+                  for ratio in (n / (n - 1), (n - 1) / n)]
         for number in numbers:
             seen, constant = self.seen[number], literal(self.hooked.sites[number].node)
             if kind(seen.value) != "f" and not constant:
@@ -257,8 +264,9 @@ class Edits:
                 continue
             if fits is None or not np.isfinite(fits):
                 continue
-            if constant:
-                yield (number,), f"{float(f'{fits * seen.value:.6g}')!r}".removesuffix(".0")
+            share = any(abs(fits - ratio) < ALIKE for ratio in shares)
+            if constant and not share and plain(new := float(f"{fits * seen.value:.6g}")):
+                yield (number,), repr(new).removesuffix(".0")
             for factor, text in known:
                 if abs(abs(fits) / factor - 1) < ALIKE:
                     yield (number,), "-" * (fits < 0) + text
@@ -311,14 +319,14 @@ class Edits:
             fits = kind(value) == letter and (
                 np.shape(value) == (*shape, 1) or grows(shape, np.shape(value))
                 or (VALUE not in text and np.ndim(value) == len(shape)))
-            if not (fits or (kind(value) and literal(site.node))) or (
+            if not (fits or text in BRANCHES or (kind(value) and literal(site.node))) or (
                     site.inside_index and np.shape(value) != shape):
                 continue
             if letter == "f" and np.isfinite(seen.value).all() and not np.isfinite(value).all():
                 continue  # with infinities, a function of a library may not end
             if letter == "i" and not shape and np.ndim(value) == 0 and abs(value) > LARGEST:
                 continue  # it may be a length
-            key = numbers, text if seen.again else np.asarray(value).tobytes()
+            key = numbers, text if seen.again or text in BRANCHES else np.asarray(value).tobytes()
             if key in tried or (np.array_equal(value, seen.value) and not seen.again):
                 continue
             tried.add(key)

@@ -16,6 +16,9 @@ from grads.check.other_inputs import slopes_at
 
 NEAR = 1e-2  # relative distance to other points, beyond the kinks at this one
 POINTS = 3
+ELSEWHERE = (  # least and largest factor of the inputs, and whether their entries are exchanged
+    (0.3, 1.0, False), (0.01, 0.1, False), (2.0, 10.0, False), (0.9, 1.1, True))
+LARGE = 8.0  # times the upstream gradient, which may be compared with other numbers by mistake
 UNSURE = 1e-3  # relative error up to which a derivative confirms
 CLOSE = 1e-6  # relative difference of two derivatives that count as equal
 
@@ -57,14 +60,17 @@ def right_beside(probe: Probe, upstream: Arrays, name: str, everywhere: bool = F
 
 
 def right_elsewhere(probe: Probe, upstream: Arrays, name: str) -> bool:
-    """Whether a gradient is right at smaller inputs with other upstream gradients, as far as the
-    function takes them. Larger inputs are more often outside of its domain."""
+    """Whether a gradient is right at smaller, larger and exchanged inputs with other upstream
+    gradients, as far as the function takes them."""
     rng = np.random.default_rng(3)
-    for _ in range(POINTS):
-        inputs = {key: a * rng.uniform(0.3, 1, size=a.shape) if a.dtype.kind == "f" else a
+    for low, high, exchanged in [place for place in ELSEWHERE for _ in range(POINTS)]:
+        inputs = {key: a * rng.uniform(low, high, size=a.shape) if a.dtype.kind == "f" else a
                   for key, a in probe.evaluate.inputs.items()}
+        if exchanged:
+            inputs = {key: rng.permutation(a.ravel()).reshape(a.shape) if a.dtype.kind == "f" else a
+                      for key, a in inputs.items()}
         d = upstream if probe.case.cacheless else {
-            key: rng.normal(size=np.shape(a)) for key, a in upstream.items()}
+            key: LARGE * rng.normal(size=np.shape(a)) for key, a in upstream.items()}
         if _right_at(probe, d, name, inputs, rng) is False:
             return False
     return True

@@ -53,7 +53,10 @@ def _scaled(pair: Pair, factor: float, fitted: int = 0) -> bool:
 
 
 def sizes(evidence: Evidence) -> list[tuple[str, float]]:
-    """Names and values of factors by which a wrong mean or sum makes a gradient wrong."""
+    """Names and values of factors by which a wrong mean or sum makes a gradient wrong.
+
+    A length that is the value of an input, too, is left out: the input may be meant.
+    """
     lengths: dict[int, str] = {}
     for name, value in evidence.inputs.items():
         for axis, length in enumerate(np.shape(value)):
@@ -63,7 +66,8 @@ def sizes(evidence: Evidence) -> list[tuple[str, float]]:
         for axis, length in enumerate(out.shape):
             lengths.setdefault(out.size // max(length, 1),
                                f"the size of output {name} without axis {axis}")
-    factors = [pair for length, name in lengths.items() if length > 2
+    values = [np.abs(value).sum() for value in evidence.inputs.values() if np.size(value) == 1]
+    factors = [pair for length, name in lengths.items() if length > 2 and length not in values
                for pair in ((name, float(length)), (f"1/({name})", 1 / length))]
     for name, upstream in evidence.upstream.items():
         if np.size(upstream) == 1 and 1e-3 < abs(u := float(np.sum(upstream))) < 1e3:

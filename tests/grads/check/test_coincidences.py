@@ -1,0 +1,146 @@
+"""A change that makes a gradient right only by the numbers at hand is not named as its cause."""
+
+import numpy as np
+import pytest
+
+from grads.check import check_pair
+from grads.check.user_code import check_file
+
+TWO_BRANCHES = """
+def f_forward(x, y, w):
+    return x * y * w, (x, y, w)
+
+
+def f_backward(d, cache):
+    x, y, w = cache
+    if (w == 1).all():
+        return d * x, d * y, d * x * y
+    return d * y * w, d * x * w, d * x * y
+
+
+def f_inputs(rng):
+    return rng.normal(size=4), rng.normal(size=4), np.ones(4)
+"""
+WRONG_BRANCH = """
+def f_forward(x):
+    return x ** 2 * len(x), (x, len(x))
+
+
+def f_backward(d, cache):
+    x, n = cache
+    if n:
+        return d
+    return 2 * d * x * len(x)
+
+
+def f_inputs(rng):
+    return (rng.normal(size=4),)
+"""
+MARGINS = """
+Y = np.array([0, 2, 1, 1])
+
+
+def margins(scores):
+    m = np.maximum(0, scores - scores[np.arange(4), Y][:, None] + 1)
+    m[np.arange(4), Y] = 0
+    return m
+
+
+def f(scores):
+    return margins(scores).sum()
+
+
+def f_gradient(scores):
+    g = (margins(scores) > 0).astype(float)
+    g[np.arange(4), Y] = -1
+    return g
+
+
+def f_inputs(rng):
+    return (0.1 * rng.normal(size=(4, 3)),)
+"""
+VARIANCE = """
+def f(x):
+    return ((x - x.mean()) ** 2).sum() / (len(x) - 1)
+
+
+def f_gradient(x):
+    n = len(x)
+    return 2 * (x - x.mean()) / n
+
+
+def f_inputs(rng):
+    return (rng.normal(size=6),)
+"""
+POOLING = """
+def f_forward(x):
+    h = np.maximum(x, 0)
+    n, H, W = h.shape
+    blocks = h.reshape(n, H // 2, 2, W // 2, 2).transpose(0, 1, 3, 2, 4).reshape(
+        n, H // 2, W // 2, 4)
+    winner = blocks.argmax(axis=-1)
+    return np.take_along_axis(blocks, winner[..., None], -1)[..., 0], (x, winner)
+
+
+def f_backward(d, cache):
+    x, winner = cache
+    n, H, W = x.shape
+    blocks = np.zeros((n, H // 2, W // 2, 4))
+    np.put_along_axis(blocks, winner[..., None], d[..., None], axis=-1)
+    dh = blocks.reshape(n, H // 2, W // 2, 2, 2).transpose(0, 1, 3, 2, 4).reshape(x.shape)
+    return (dh * (x >= dh),)
+
+
+def f_inputs(rng):
+    x = rng.normal(size=(2, 4, 6))
+    x[0, :2, :2] = -np.abs(x[0, :2, :2])
+    x[1, 2:, 4:] = -1.5
+    return (x,)
+"""
+SATURATED = """
+def f_forward(x, K, target):
+    clipped = np.clip(x @ K, -1, 1)
+    return clipped * target, (x, K, clipped, target)
+
+
+def f_backward(d, cache):
+    x, K, clipped, target = cache
+    du = d * target
+    return du @ K.T, x.T @ du, d * clipped
+
+
+def f_inputs(rng):
+    return 5 + rng.random((4, 3)), 1 + rng.random((3, 2)), rng.normal(size=(4, 2))
+"""
+
+
+@pytest.mark.parametrize("text, accident, said", [
+    (TWO_BRANCHES, "`0`", "`(d * y, d * x, d * x * y)` in place of"),
+    (WRONG_BRANCH, "argsort", "`False` in place of `n` in line 9"),
+    (MARGINS, "`2`", "`g.sum(-1)` in place of `1`"),
+    (VARIANCE, "2.4", "`len(x) - 1` in place of `n`"),
+    (POOLING, "[::-1]", "`x + dh` in place of `x`"),
+    (SATURATED, "clipped ** 2", "although the numerical gradient is zero"),
+])
+def test_a_change_that_works_by_accident_is_not_named(text, accident, said, tmp_path):
+    (tmp_path / "rule.py").write_text("import numpy as np\n" + text)
+    report = check_file(f"{tmp_path / 'rule.py'}:f", np.random.default_rng(3))
+    assert report.wrong
+    for row in report.wrong:
+        assert accident not in " ".join(row.hints)
+        assert said in " ".join(row.hints)
+
+
+def test_a_factor_that_is_an_input_gets_no_name_of_a_length():
+    def forward(x, p):
+        return (x ** p).sum(axis=1), (x, p)
+
+    def backward(d, cache):
+        x, p = cache
+        by_p = (d[:, None] * x ** p * np.log(x)).sum()
+        return d[:, None] * x ** (p - 1), np.array(by_p)
+
+    x = np.random.default_rng(0).uniform(1, 2, size=(4, 3))
+    wrong, = check_pair(forward, backward, [x, np.array(3.0)]).wrong
+    assert "factor 0.333333" in wrong.hints[0]
+    assert "the length of" not in " ".join(wrong.hints)

@@ -11,6 +11,7 @@ import ast
 import copy
 import functools
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ HOLDERS = ("params", "parameters")  # their gradients are in these:
 OF_GRADIENTS = ("grads", "grad", "gradients")
 HELD = ("data", "value", "val")  # in a mapping, beside "grad"
 TARGETS = ("t", "y", "target", "targets", "label", "labels", "y_true")  # rarely with a gradient
+BEGINNING = re.compile("d|g[A-Z_]|grad")  # of the name of a gradient
 GRADIENT = "d ..."  # label of an expression; like the names of gradients it begins with d
 Arrays = Mapping[str, Any]
 
@@ -205,8 +207,8 @@ def named_gradients(
 
     Gradients without a name are those of the inputs, in their order. If there are more of them than
     inputs, each belongs to the first array of the same shape, a list to the first list of the same
-    shapes; beside gradients with a name, only those whose label begins with d, since a loss may
-    return a state, too. Arguments: parts, what the function returns; labels of the parts, such as
+    shapes; beside gradients with a name, only those whose label begins as that of a gradient, since
+    a loss may return a state, too. Arguments: parts, what the function returns; labels of the parts, such as
     dW; known, the arrays that may have gradients, arguments first; inputs, the names of arguments,
     if all parts are gradients; same_name, whether a label may be the name of the array.
     """
@@ -226,7 +228,7 @@ def named_gradients(
         by_name |= dict(zip(left, [gradient for _, gradient in unnamed], strict=False))
     else:
         every = bool(inputs) or not by_name
-        for gradient in [gradient for key, gradient in unnamed if every or key.startswith("d")]:
+        for gradient in [gradient for key, gradient in unnamed if every or BEGINNING.match(key)]:
             by_name |= _of_same_shapes(gradient, known, by_name)
     return {name: gradient for name, gradient in by_name.items() if gradient is not None}
 

@@ -26,7 +26,7 @@ _CHECKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 Rule = Callable[..., Any]
 RULES: dict[Any, Rule] = {}  # a ufunc or function of NumPy -> its continued form
 REPAIRS: dict[np.ufunc, Rule] = {}  # a ufunc whose complex form is NaN at infinities -> its rule
-DECISIONS = frozenset({  # they depend on the real parts only
+DECISIONS = frozenset({  # they depend on the real parts only, but for arrays that are equal
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
     np.logical_and, np.logical_or, np.logical_not, np.logical_xor, np.isnan, np.isfinite,
     np.isinf, np.signbit,
@@ -207,7 +207,10 @@ def _applied(ufunc: np.ufunc, method: str, inputs: list[Any], kwargs: dict[str, 
     """The result of a ufunc, or of its method: by its rule, or by NumPy if that is the
     continuation."""
     if ufunc in DECISIONS:
-        return getattr(ufunc, method)(*map(np.real, inputs), **kwargs)
+        real = list(map(np.real, inputs))
+        is_memo = (ufunc in (np.equal, np.not_equal) and method == "__call__"
+                   and min(map(np.ndim, real)) > 0 and np.array_equal(*real))  # is it the last x?
+        return getattr(ufunc, method)(*(inputs if is_memo else real), **kwargs)
     rule = RULES.get(ufunc) or RULES.get(ufunc.__name__)  # SciPy's by name
     if rule is None or method == "at":
         result = getattr(ufunc, method)(*inputs, **kwargs)

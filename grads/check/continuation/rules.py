@@ -100,12 +100,12 @@ BY_NUMPY = """
     average median dot inner outer tensordot kron einsum cross convolve diff gradient trapezoid pad
     insert delete append where select copy copyto put put_along_axis place putmask fill_diagonal max
     min amax amin nanmax nanmin ptp clip nan_to_num polyval meshgrid sinc shape ndim size
-    result_type
+    array_equal result_type
 """.split()
 LINALG = "inv solve det matrix_power multi_dot".split()
 DECIDED = """
     argmax argmin argsort argpartition lexsort nonzero flatnonzero argwhere count_nonzero any all
-    searchsorted digitize isclose allclose array_equal iscomplexobj isrealobj
+    searchsorted digitize isclose allclose iscomplexobj isrealobj
 """.split()
 LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
 

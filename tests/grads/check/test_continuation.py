@@ -422,3 +422,42 @@ def test_a_complex_step_that_a_fourier_transform_loses_is_not_used():
         return fft.ifft(fft.fft(d) * kernel.conj()).real.copy()
 
     assert check_pair(forward, backward, [np.random.default_rng(0).normal(size=5)]).ok
+
+
+def whole(x, last):
+    return not np.array_equal(x, last)
+
+
+def any_entry(x, last):
+    return bool(np.any(x != last))
+
+
+def all_entries(x, last):
+    return not np.all(x == last)
+
+
+class Memo:
+    """The loss and the gradient of the last x, as those who minimise keep them."""
+
+    def __init__(self, is_new, power):
+        self.is_new, self.power, self.x = is_new, power, np.zeros(3)
+
+    def update(self, x):
+        if self.is_new(x, self.x):
+            self.x = x.copy()
+            self.loss, self.gradient = (x**4).sum(), 4 * x**self.power
+
+    def value(self, x):
+        self.update(x)
+        return self.loss
+
+    def slope(self, x):
+        self.update(x)
+        return [self.gradient]
+
+
+@pytest.mark.parametrize("is_new", [whole, any_entry, all_entries])
+@pytest.mark.parametrize("power, verdict", [(3, "ok"), (2, "wrong")])
+def test_the_step_belongs_to_the_x_that_a_memo_compares(is_new, power, verdict):
+    memo = Memo(is_new, power)
+    assert check_gradients(memo.value, [np.array([1.5, 2.0, 0.3])], memo.slope).verdict == verdict

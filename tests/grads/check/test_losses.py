@@ -290,6 +290,21 @@ def test_an_expression_of_gradients_beside_named_ones_is_checked_by_its_shape():
     assert [row.name for row in check_loss(scaled, *inputs, 3.0).wrong] == ["log_b"]
 
 
+def bilinear(W, trans, x, factor):
+    h = np.tanh(x @ W)
+    s = h @ trans
+    gT = factor * np.outer(h, 2 * s)
+    gW = np.outer(x, (1 - h**2) * (trans @ (2 * s)))
+    return (s**2).sum(), gW, gT
+
+
+@pytest.mark.parametrize("factor, verdict", [(1.0, "ok"), (3.0, "wrong")])
+def test_a_gradient_with_a_short_name_is_that_of_the_array_of_its_shape(factor, verdict):
+    report = check_loss(bilinear, rng.normal(size=(4, 3)), rng.normal(size=(3, 3)),
+                        rng.normal(size=4), factor)
+    assert report.verdict == verdict and names_of(report) == ["W", "trans"]
+
+
 class Lists:
     """Layers with lists of parameters; the gradients are lists, too, with names of their own."""
 

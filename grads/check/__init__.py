@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.analytic import gradients_case, pair_case, validate_inputs, with_nan
+from grads.check.analytic import gradients_case, pair_case, validate_inputs
 from grads.check.case import Case, Labels
 from grads.check.comparison import Check
 from grads.check.differentiate import METHODS as DERIVATIVES
@@ -125,12 +125,9 @@ def check_case(
     how, watch = Extent(**extent), watch or Watch(time_limit)
     # Not the numbers of a user's generator: an upstream gradient must not equal an input.
     rng = np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])
-    state, notes = State(case.forward, case.vjp), list[str]()
-    if any(np.isnan(x).any() for x in case.inputs.values()):
-        case, notes = with_nan(case)
-        state.restore()
     validate_inputs(case.inputs)
     wanted = list(case.inputs) if names is None else wanted_names(case.inputs, names)
+    state = State(case.forward, case.vjp)
     case = replace(case, inputs={name: np.array(x) for name, x in case.inputs.items()})
     case = watch.watched(case) if watch.active else case
     findings: list[Finding] = []
@@ -163,7 +160,7 @@ def check_case(
     if not compares and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
     return Report(rows, findings, title, tuple(check.upstream), check.evaluate.evaluations,
-                  watch.seconds, (*_notes(check, rows), *notes))
+                  watch.seconds, tuple(_notes(check, rows)))
 
 
 def _notes(check: Check, rows: Sequence[Row]) -> list[str]:

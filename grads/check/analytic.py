@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from grads.check.nesting import (
     parameters_of_call,
     same_form,
 )
-from nmt.console.messages import several
 
 Arrays = Mapping[str, Any]
 NOTHING = "does the backward return nothing?"
@@ -262,35 +260,6 @@ def no_derivative(name: str, value: np.ndarray) -> ValueError:
     """The error for an input of integers, which cannot be differentiated."""
     return ValueError(f"inputs: {name!r} is of {value.dtype}, which has no derivative; {FROZEN}, "
                       "or without a gradient")
-
-
-def with_nan(case: Case) -> tuple[Case, list[str]]:
-    """The case with zeros in place of NaN, which is put back for every run, and notes. The case as
-    it is if an output is not finite then: NaN is accepted only as padding.
-    """
-    where = {name: np.isnan(x) for name, x in case.inputs.items() if np.isnan(x).any()}
-
-    def put_back(a: Mapping[str, Any]) -> dict[str, Any]:
-        copies = {name: a[name].copy() for name in where}
-        for name, x in copies.items():
-            x[where[name]] = np.nan
-        return {**a, **copies}
-
-    def vjp(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
-        return case.vjp(d, put_back(cache) if case.cacheless else cache)
-
-    try:
-        outputs = case.outputs({name: x.copy() for name, x in case.inputs.items()})
-    except Exception:  # it may be why they are not accepted
-        return case, []
-    if not all(np.isfinite(host(out)).all() for out in outputs.values()):
-        return case, []
-    inputs = {name: np.where(where.get(name, False), x.dtype.type(0), x)
-              for name, x in case.inputs.items()}
-    notes = [f"{name}: NaN in {several(int(nan.sum()), 'entry', 'entries')}, which stays there: "
-             "the outputs are finite, and the gradient must be 0 there"
-             for name, nan in where.items()]
-    return replace(case, inputs=inputs, forward=lambda a: case.forward(put_back(a)), vjp=vjp), notes
 
 
 def validate_inputs(inputs: Arrays) -> None:

@@ -119,9 +119,8 @@ def check_case(
     What is passed in, and what the code may have changed, is restored. The check also finds code
     that writes into its arguments, runs that differ, and padding (`case.zeros`) with a gradient.
     """
-    if unknown := sorted(extent.keys() - Extent.__dataclass_fields__):
-        raise ValueError(f"{unknown[0]}: there is no such argument (random numbers: "
-                         "rng=np.random.default_rng(1))")
+    for name in sorted(extent.keys() - Extent.__dataclass_fields__):
+        raise ValueError(f"{name}: there is no such argument (random numbers: rng=...)")
     how, watch = Extent(**extent), watch or Watch(time_limit)
     # Not the numbers of a user's generator: an upstream gradient must not equal an input.
     rng = np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])

@@ -157,13 +157,10 @@ def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarra
     held = {name: value if isinstance(value, (int, tuple, *settings)) else named[name]
             for name, value in leaves.items()
             if named[name].dtype.kind in "biu" or isinstance(value, settings)}
-    if len(held) == len(named):
-        held = {}
+    held = {} if len(held) == len(named) else held
     floating = {name: a for name, a in named.items() if name not in held}
-    for name, a in floating.items():
-        if a.dtype.kind not in "fciub":
-            raise ValueError(f"inputs: expected numbers in {name!r}, got {_kind(leaves[name])}; "
-                             f"{FROZEN}")
+    for name in [name for name, a in floating.items() if a.dtype.kind not in "fciub"]:
+        raise _no_numbers(name, leaves[name])
     return floating, Form(inputs, parts, nested, held)
 
 
@@ -239,6 +236,11 @@ def _other_gradient(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
     if array.dtype.kind not in "fciub":
         raise ValueError(f"gradients: expected numbers for {name!r}, got {_kind(gradient)}")
     return array.astype(float) if array.dtype.kind in "iu" else array
+
+
+def _no_numbers(name: str, value: Any) -> ValueError:
+    """The error for an input that has no numbers."""
+    return ValueError(f"inputs: expected numbers in {name!r}, got {_kind(value)}; {FROZEN}")
 
 
 def _kind(value: Any) -> str:

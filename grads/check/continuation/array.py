@@ -207,10 +207,7 @@ def _applied(ufunc: np.ufunc, method: str, inputs: list[Any], kwargs: dict[str, 
     """The result of a ufunc, or of its method: by its rule, or by NumPy if that is the
     continuation."""
     if ufunc in DECISIONS:
-        real = list(map(np.real, inputs))
-        is_memo = (ufunc in (np.equal, np.not_equal) and method == "__call__"
-                   and min(map(np.ndim, real)) > 0 and np.array_equal(*real))  # is it the last x?
-        return getattr(ufunc, method)(*(inputs if is_memo else real), **kwargs)
+        return _decision(ufunc, method, inputs, kwargs)
     rule = RULES.get(ufunc) or RULES.get(ufunc.__name__)  # SciPy's by name
     if rule is None or method == "at":
         result = getattr(ufunc, method)(*inputs, **kwargs)
@@ -222,6 +219,15 @@ def _applied(ufunc: np.ufunc, method: str, inputs: list[Any], kwargs: dict[str, 
     if method != "reduce":
         raise TypeError(f"{method} is not known")
     return _reduced(rule, *inputs, **kwargs)
+
+
+def _decision(ufunc: np.ufunc, method: str, inputs: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The result of a ufunc of DECISIONS. Where whole arrays are equal, their steps are compared,
+    too: a memo asks whether this is the x of the last call."""
+    real = list(map(np.real, inputs))
+    is_memo = (ufunc in (np.equal, np.not_equal) and method == "__call__"
+               and min(map(np.ndim, real)) > 0 and np.array_equal(*real))
+    return getattr(ufunc, method)(*(inputs if is_memo else real), **kwargs)
 
 
 def _reduced(rule: Rule, a: Any, *, axis: int = 0, keepdims: bool = False) -> Any:

@@ -10,13 +10,15 @@ by the loop's index; calls of a function are distinguished by their number.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from grads.check.state import State
 from grads.stepper.tracing.program import Edits, Program
 from grads.stepper.tracing.record import (
     Call,
@@ -46,8 +48,20 @@ class Trace:
     memory: dict[Origin, tuple[Any, ...]] = field(repr=False)  # the memory of a target's numbers
     alive: dict[Origin, Any] = field(repr=False)  # the arrays in that memory that were held
     references: list[Any] = field(repr=False)  # to other arrays; on release they clear `memory`
+    before: State = field(repr=False)  # what the function can change, as it was before the run
     end: Origin | None = None  # where the loss is assigned before the run ends; a replay ends there
     gradients: frozenset[int] | None = None  # the backward's steps, if one run has both passes
+
+    @contextmanager
+    def rewound(self) -> Iterator[None]:
+        """Context for running the function again: from the same counters, buffers and random
+        generators. What the run changes is undone afterwards."""
+        now = State(self.program.entry)
+        self.before.restore()
+        try:
+            yield
+        finally:
+            now.restore()
 
     def is_backward(self, number: int) -> bool:
         """Whether a step of a backward's trace belongs to the backward pass."""
@@ -102,9 +116,10 @@ def record(program: Program, arguments: Sequence[Any], named: dict[str, Any], ke
     """Record one run of a rewritten function. The arguments are those of `trace`, and `noted` of
     `Recorder`."""
     recorder = Recorder(program, keep, held, (arguments, named), noted)
+    before = State(program.entry)
     result = program.run(recorder, *arguments, **named)
     return Trace(recorder.steps, recorder.calls, result, program, recorder.readings,
-                 recorder.memory, recorder.alive, recorder.references)
+                 recorder.memory, recorder.alive, recorder.references, before)
 
 
 def relative_error(values: Any, expected: Any, floor: float = 0.0) -> float:

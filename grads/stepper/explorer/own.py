@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -75,7 +75,7 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
     inputs = arguments_of(functions[0], inputs)
     written = Written(target, module, inputs, np.random.default_rng([seed, 1]))
     written.check_that_it_ends(getattr(functions[0], "forward", functions[0]))
-    written.report = partial(report_of, check, functions, inputs)
+    written.report = partial(report_of, check, functions, inputs, written.refusals)
     if check is check_pair:
         return written.pair(*functions)
     if check is check_layer:
@@ -97,7 +97,8 @@ class Written:
     """Makes the derivation of a user's code.
 
     Arguments: target, FILE.py:NAME; module, the file; inputs; rng, for upstream gradients.
-    Attribute: report, which makes that of `grads check`.
+    Attributes: report, which makes that of `grads check`; refusals, why the check refuses what the
+    backward returns.
     """
 
     def __init__(self, target: str, module: ModuleType, inputs: list[Any],
@@ -106,6 +107,7 @@ class Written:
         self.follow = (*functions_of(module), *classes_of(module))
         self.rewrites = Rewrites()
         self.report: Callable[..., Report | None] = lambda **how: None
+        self.refusals: list[str] = []
 
     def check_that_it_ends(self, call: Any) -> None:
         """Run a function once with its steps counted, before it runs without a limit. Raises
@@ -140,7 +142,7 @@ class Written:
             pairing(self.module, unwrapped(forward)[0], unwrapped(backward)[0]),
             lambda request: Example(arguments, upstream=upstream), self.follow, is_users=True,
             rewrites=self.rewrites, report=self.report(diagnosis=0), diagnosed=self.report,
-            **others)
+            refused=self.refusals[0] if self.refusals else "", **others)
 
     def scalar(self, scalar: Any, gradient: Any) -> Derivation:
         """The derivation of a scalar function NAME and its NAME_gradient."""
@@ -215,15 +217,21 @@ class Written:
             loss=loss, given=given, kept=kept)
 
 
-def report_of(check: Any, functions: tuple[Any, ...], inputs: list[Any], **how: Any
-              ) -> Report | None:
-    """What `grads check` says of a user's functions; None if it refuses them."""
+def report_of(check: Any, functions: tuple[Any, ...], inputs: list[Any], refusals: list[str],
+              **how: Any) -> Report | None:
+    """What `grads check` says of a user's functions; None if it refuses them.
+
+    Argument refusals: gets the message if the gradients are refused, as those of another shape. An
+    input that is refused, as one with NaN, does not keep the walk from comparing the others.
+    """
     arguments = inputs if len(functions) == 1 else [
         inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs]
-    with suppress(ValueError):
+    try:
         report: Report = check(*functions, *arguments, **how)
-        return report
-    return None
+    except ValueError as error:
+        refusals += [str(error)] * str(error).startswith("gradients: ")
+        return None
+    return report
 
 
 def bound(call: Any) -> tuple[Any, ...]:

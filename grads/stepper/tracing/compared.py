@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.check.report import Report
+from grads.check.result import Row
 from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.entries import entries_for
 from grads.stepper.tracing.numerical import Derivative, OwnRuns, entries_of
@@ -15,6 +17,7 @@ from grads.stepper.tracing.pairing import AssignedGradient, Pairs, Partner
 from grads.stepper.tracing.replay import Bumps
 from grads.stepper.tracing.returned import kept_gradients, returned_gradients
 from grads.stepper.tracing.run import Run
+from grads.stepper.tracing.values import KEEP
 from grads.stepper.tracing.verify import bumps_of, chosen
 
 ROUNDING = 1e-6  # part of the largest gradient, the floor of relative errors
@@ -67,13 +70,16 @@ class Compared:
 
     def of_returned(self) -> list[Numbers]:
         """The derivatives for the returned gradients."""
-        return [self.numbers(gradient.partner, gradient.value, gradient.value.shape)
+        return [self.numbers(gradient.partner, gradient.value, gradient.value.shape,
+                             worst(self.report, gradient.partner.name, gradient.value.shape))
                 for gradient in self.returned]
 
-    def numbers(self, partner: Partner, value: np.ndarray, shape: tuple[int, ...]) -> Numbers:
+    def numbers(self, partner: Partner, value: np.ndarray, shape: tuple[int, ...],
+                others: Sequence[int] = ()) -> Numbers:
         """The derivatives for a gradient with this value. The trace may keep only a part of the
-        value."""
-        where = chosen(np.asarray(value), self.most)
+        value. Argument others: entries that are compared in any case."""
+        where = chosen(np.asarray(value), KEEP if self.most is None else self.most)
+        where = np.union1d(where, np.asarray(others, where.dtype))
         bump = bumps_of(partner, np.shape(value), shape, where)
         derivative = self.derivative(self.forward, bump)
         status, error = self.verdict(derivative, value, where)
@@ -136,17 +142,31 @@ def judged(report: Report, name: str, numbers: Numbers) -> Numbers:
     """The numbers of a returned gradient with the status that `grads check` gives it: it is never
     wrong where the check is not sure that it is, and verified where the check says so.
 
-    Arguments: name of the input in the walk, `p['W']`; the check calls it p.W, or W.
+    Argument name: of the input in the walk.
     """
-    path = re.sub(r"\[['\"]?(.*?)['\"]?\]", r".\1", name)
-    rows = [row for row in report.rows if row.name in (path, path.partition(".")[2])]
+    rows = rows_of(report, name)
     known = {row.status for row in rows or report.rows}
-    if not known:
-        return numbers
+    if not known:  # nothing was compared, as the function is random
+        is_refuted = report.findings and numbers.status == "wrong"
+        return numbers._replace(status="undecided") if is_refuted else numbers
     if known == {"ok"} and (rows or report.ok):
         return numbers._replace(status="verified")
     is_sure = "wrong" in known or numbers.status != "wrong"
     return numbers if is_sure else numbers._replace(status="undecided")
+
+
+def rows_of(report: Report, name: str) -> list[Row]:
+    """The rows of an input, which the walk calls `p['W']` and the check p.W, or W."""
+    path = re.sub(r"\[['\"]?(.*?)['\"]?\]", r".\1", name)
+    return [row for row in report.rows if row.name in (path, path.partition(".")[2])]
+
+
+def worst(report: Report | None, name: str, shape: tuple[int, ...]) -> list[int]:
+    """The worst entries of an input by the check, as flat positions. Of a large input only some
+    entries are compared, and these must be among them."""
+    return [] if report is None else [
+        int(np.ravel_multi_index(row.at, shape)) for row in rows_of(report, name)
+        if row.shape == shape and len(row.at) == len(shape)]
 
 
 def precision_of(*traces: Trace) -> float:

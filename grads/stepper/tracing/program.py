@@ -53,6 +53,7 @@ class Program:
         rewrites = rewrites or Rewrites()
         self.parts = rewrites.texts if parts else None
         self.sites, self.chains, self.loops = rewrites.sites, rewrites.chains, rewrites.loops
+        self.rewrites = rewrites
         self.returns = returns
         self.start, self.bound, self.keywords = unwrapped(function)
         start = self.start
@@ -132,8 +133,10 @@ class Program:
         return list((self.namespaces | others).values())
 
     def function_at(self, file: str, line: int) -> FunctionType:
-        """The original function that contains the line of a step."""
-        return max((function for function in self.copies if function.__code__.co_filename == file
+        """The original function that contains the line of a step. It may be one of the forward,
+        which returns an inner function to the backward."""
+        functions = {*self.copies, *(key[0] for key in self.rewrites.codes)}
+        return max((function for function in functions if function.__code__.co_filename == file
                     and function.__code__.co_firstlineno <= line),
                    key=lambda function: function.__code__.co_firstlineno)
 

@@ -23,7 +23,6 @@ import numpy as np
 from backend.errors import UserError
 from grads.check.continuation.array import continued, plain
 from grads.check.continuation.namespace import replaced
-from grads.check.state import State
 from grads.stepper.lanes import LaneArray, making_lanes
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.record import Origin
@@ -255,21 +254,21 @@ class Replay:
     def run(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
         """Run the perturbed function and return its result, or only the loss if the function
         assigns the loss on the way. The attributes of a layer are restored afterwards."""
-        self.arguments, state = arguments, State(self.program.entry)
+        self.arguments = arguments
         if isinstance(arguments, Untouched):
             self.arguments = arguments.copied(self.arrays)
         spaces = [(space, name, value) for space in self.program.spaces * bool(self.arrays)
                   for name, value in space.items() if id(value) in self.arrays]
         try:
-            for space, name, value in spaces:
-                space[name] = self.arrays[id(value)]
-            return self.program.run(self, *self.arguments, **named)
+            with self.trace.rewound():
+                for space, name, value in spaces:
+                    space[name] = self.arrays[id(value)]
+                return self.program.run(self, *self.arguments, **named)
         except Reached as reached:
             return reached.args[0]
         finally:
             for space, name, value in spaces:
                 space[name] = value
-            state.restore()
 
     def outcome(self, arguments: Sequence[Any], named: dict[str, Any]) -> tuple[Any, Sequence[Any]]:
         """The result of `run`, and the arguments after it: a layer may keep its output."""

@@ -63,6 +63,7 @@ class Derivation:
     # too: where it assigns the loss
     report: Report | None = None  # of `grads check`, without a diagnosis
     diagnosed: Callable[[], Report | None] = lambda: None  # makes the same with one
+    refused: str = ""  # why `grads check` refuses what the backward returns
     rewrites: Rewrites = field(default_factory=Rewrites, repr=False, compare=False)  # of a user's
 
     def run(
@@ -196,8 +197,9 @@ class Run:
     def parts(self) -> Trace:
         """The trace of the forward, with the parts of its expressions."""
         arguments = Untouched(self.arguments).copied()
-        parts = trace(self.derivation.forward, *arguments, follow=self.derivation.follow,
-                      parts=True, returns=self.derivation.is_users, **self.example.named)
+        with self.forward.rewound():
+            parts = trace(self.derivation.forward, *arguments, follow=self.derivation.follow,
+                          parts=True, returns=self.derivation.is_users, **self.example.named)
         loss_at = self.derivation.loss_at
         return parts if loss_at is None else passes(parts, loss_at(parts))[0]
 

@@ -50,18 +50,19 @@ class Own:
         self.pair = Compared(run, most)
         self.blame = Blame(self.pair)
         self.backward, self.floor, self.report = run.backward, self.pair.floor, self.pair.report
+        self.refused = run.derivation.refused
         has_upstream = run.example.upstream is not None
         self.written_over = written_over(run.backward, run.given) if has_upstream else None
 
     @property
     def verdict(self) -> str:
-        """That of `grads check`. If the check refuses the functions or does not finish, that of the
-        returned gradients; nothing if none was compared."""
+        """That of `grads check`. If the check refuses the inputs or does not finish, that of the
+        returned gradients; nothing if none was compared. What is refused is never right."""
         said = "" if self.report is None else self.report.verdict
         known = {numbers.status for numbers in self.pair.results}
         if "wrong" in known | {said} or self.written_over is not None:
             return "wrong"
-        if said == "undecided" or (said != "ok" and "undecided" in known):
+        if self.refused or said == "undecided" or (said != "ok" and "undecided" in known):
             return "undecided"
         return "right" if known or said == "ok" else "nothing"
 
@@ -80,7 +81,8 @@ class Own:
             line = self.backward.steps[self.written_over[0]].line
             notes.append(f"WRONG: line {line} writes over the upstream gradient, which the caller "
                          "still has.")
-        return [*notes, *self.causes()]
+        refusals = [f"grads check refuses what the backward returns: {self.refused}"]
+        return [*notes, *refusals * bool(self.refused), *self.causes()]
 
     def causes(self) -> list[str]:
         """What `grads check` says about a wrong gradient: the mistake, where it finds it."""

@@ -17,9 +17,11 @@ from grads.stepper.tracing.pairing import AssignedGradient, Pairs, Partner
 from grads.stepper.tracing.replay import Bumps
 from grads.stepper.tracing.returned import kept_gradients, returned_gradients
 from grads.stepper.tracing.run import Run
-from grads.stepper.tracing.values import KEEP
+from grads.stepper.tracing.values import KEEP, leaves
 from grads.stepper.tracing.verify import bumps_of, chosen
 
+WORK = 2**22  # numbers in all runs that perturb the entries of a large array once
+FEWEST = 16  # entries of a gradient that are compared in any case
 ROUNDING = 1e-6  # part of the largest gradient, the floor of relative errors
 
 
@@ -41,12 +43,12 @@ class Numbers(NamedTuple):
 class Compared:
     """Runs a user's forward and backward and compares the gradients with their derivatives.
 
-    Arguments: run, of both functions; most, how many entries of a gradient are compared (None:
-    all).
+    Arguments: run, of both functions; most, how many entries of a gradient are compared (None: all,
+    but of large arrays only some).
     """
 
     def __init__(self, run: Run, most: int | None) -> None:
-        self.run, self.most = run, most
+        self.run, self.most = run, most_of(run) if most is None else most
         self.forward, self.backward = run.forward, run.backward
         self.pairs = Pairs(run.derivation.pairing, run.forward, run.backward)
         reader = run.derivation.kept
@@ -78,7 +80,7 @@ class Compared:
                 others: Sequence[int] = ()) -> Numbers:
         """The derivatives for a gradient with this value. The trace may keep only a part of the
         value. Argument others: entries that are compared in any case."""
-        where = chosen(np.asarray(value), KEEP if self.most is None else self.most)
+        where = chosen(np.asarray(value), self.most)
         where = np.union1d(where, np.asarray(others, where.dtype))
         bump = bumps_of(partner, np.shape(value), shape, where)
         derivative = self.derivative(self.forward, bump)
@@ -153,6 +155,14 @@ def judged(report: Report, name: str, numbers: Numbers) -> Numbers:
         return numbers._replace(status="verified")
     is_sure = "wrong" in known or numbers.status != "wrong"
     return numbers if is_sure else numbers._replace(status="undecided")
+
+
+def most_of(run: Run) -> int | None:
+    """How many entries of a gradient are compared; None for all. Each entry needs runs of the whole
+    forward, which take long with large arrays."""
+    sizes = [np.size(leaf) for _, leaf in leaves(tuple(run.arguments))]
+    largest = max([run.forward.largest_after[0], *sizes])
+    return None if largest <= KEEP else max(FEWEST, WORK // largest)
 
 
 def rows_of(report: Report, name: str) -> list[Row]:

@@ -288,3 +288,86 @@ def test_a_gradient_of_several_numbers_is_refused(tmp_path, capsys):
     assert walked(tmp_path / "mine.py", "f", "def f_inputs(rng):\n    return [np.ones(3)]\n\n"
                   "def f(x):\n    return x ** 2\n\ndef f_gradient(x):\n    return 2 * x\n") == 2
     assert "expected one number" in capsys.readouterr().err
+
+
+CLOSURE = '''
+def f_inputs(rng):
+    return [rng.normal(size=3)]
+
+def f_forward(x):
+    s = np.sin(x)
+
+    def back(d):
+        dx = d * np.cos(x)
+        return dx
+    return s, back
+
+def f_backward(d, back):
+    return back(d)
+'''
+COUNTER = '''
+STATE = {"step": 0}
+
+def f_inputs(rng):
+    return [rng.normal(size=3)]
+
+def f_forward(x):
+    STATE["step"] += 1
+    t = 1 + 1 / STATE["step"]
+    y = np.sin(x * t)
+    return y, (x, t)
+
+def f_backward(dy, cache):
+    x, t = cache
+    dx = dy * np.cos(x * t) * t
+    return dx
+'''
+TABLE_OF_MANY = '''
+def f_inputs(rng):
+    return [rng.normal(size=(2500, 20)), np.array([3, 1200, 3, 2499])]
+
+def f_forward(table, ids):
+    return table[ids] ** 2, (table, ids)
+
+def f_backward(d, cache):
+    table, ids = cache
+    dtable = np.zeros(table.shape)
+    np.add.at(dtable, ids, 2 * d * table[ids])
+    return dtable, None
+'''
+
+
+def test_lines_of_an_inner_function_that_the_forward_returns_are_shown(tmp_path, capsys):
+    assert walked(tmp_path / "mine.py", "f", CLOSURE) == 0
+    assert "back, mine.py:13" in capsys.readouterr().out
+
+
+def test_the_forward_is_repeated_from_the_state_that_it_began_in(tmp_path):
+    assert [check.name for check in red(tmp_path, COUNTER, "verified")] == ["dx"]
+
+
+def test_a_random_function_has_no_red_line(tmp_path):
+    unknown = COUNTER.replace("1 / STATE", "np.random.default_rng().random() / STATE")
+    assert not red(tmp_path, unknown) and red(tmp_path, unknown, "undecided")
+
+
+@pytest.mark.parametrize("returned", ["dx[1:]", "(dx * 0).astype(int)"])
+def test_gradients_that_the_check_refuses_are_not_right(returned, tmp_path, capsys):
+    source = CLOSURE.replace("return dx", f"return {returned}")
+    assert walked(tmp_path / "mine.py", "f", source) == 3
+    assert "grads check refuses what the backward returns: gradients:" in capsys.readouterr().out
+
+
+def test_of_a_large_array_some_entries_are_compared_and_the_worst_of_the_check(tmp_path):
+    assert 16 <= compared(tmp_path, TABLE_OF_MANY, "verified") < 100
+    wrong = TABLE_OF_MANY.replace("return dtable", "dtable[7, 7] = 1e-3\n    return dtable")
+    assert compared(tmp_path, wrong, "wrong") < 100
+
+
+def compared(tmp_path, source, status):
+    """How many entries of the only gradient that a pair f returns were compared."""
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + source)
+    (numbers,) = open_example(f"{file}:f", Settings()).own_verification.pair.results
+    assert numbers.status == status
+    return len(numbers.where)

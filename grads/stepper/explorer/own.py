@@ -117,7 +117,7 @@ class Written:
             inputs = self.inputs if signature(function).parameters else []
             self.check_that_it_takes(call, inputs)
             program = Program(function, self.follow, returns=True, rewrites=self.rewrites)
-            result = record(program, copy.deepcopy((*bound(call), *inputs)), {}).result
+            result = record(program, copied_for(call, inputs), {}).result
             if error := made_layer(self.target, program.start, result):
                 raise error
 
@@ -232,6 +232,15 @@ def report_of(check: Any, functions: tuple[Any, ...], inputs: list[Any], refusal
         refusals += [str(error)] * str(error).startswith("gradients: ")
         return None
     return report
+
+
+def copied_for(call: Any, inputs: list[Any]) -> tuple[Any, ...]:
+    """Copies of the arguments of a call. Raises `UserError` for an object that holds a lock, an
+    open file or the like."""
+    try:
+        return copy.deepcopy((*bound(call), *inputs))
+    except TypeError as error:
+        raise UserError(f"expected objects that can be copied: {error}") from error
 
 
 def bound(call: Any) -> tuple[Any, ...]:

@@ -371,3 +371,10 @@ def compared(tmp_path, source, status):
     (numbers,) = open_example(f"{file}:f", Settings()).own_verification.pair.results
     assert numbers.status == status
     return len(numbers.where)
+
+
+def test_an_object_that_cannot_be_copied_is_refused_in_one_line(tmp_path, capsys):
+    source = KEEPS[1].replace("    def forward", "    lock = None\n\n    def forward", 1).replace(
+        "h = Tanh()", "import threading\nh = Tanh()\nh.lock = threading.Lock()")
+    assert walked(tmp_path / "mine.py", "h", source) == 2
+    assert "expected objects that can be copied: " in capsys.readouterr().err

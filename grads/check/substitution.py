@@ -8,11 +8,9 @@ the user's objects are not changed, and a run does not affect the next run.
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 import inspect
 import re
-import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +23,7 @@ import numpy as np
 from grads.check import check_case
 from grads.check.case import Case
 from grads.check.continuation.namespace import is_users_module
+from grads.check.copies import deep_copy
 from grads.check.nesting import flatten, is_branch, parameters_of_call
 from grads.check.report import Report
 from grads.check.result import Finding
@@ -74,8 +73,8 @@ class Subject:
     """
 
     def __init__(self, call: Callable[..., Any], inputs: Sequence[Any], keywords: Arrays) -> None:
-        self._modules = {id(module): module for module in tuple(sys.modules.values())}
         self.arrays: dict[str, np.ndarray] = {}
+        self.call = call
         self.call = self.copied(call)
         self.inputs = tuple(self.copied(np.array(value) if is_numbers(value) or (
             isinstance(value, float) and len(inputs) == 1) else value) for value in inputs)
@@ -89,8 +88,10 @@ class Subject:
         """A deep copy in which `values` replace the arrays of these names."""
         memo: dict[int, Any] = {id(self.arrays[name]): in_class_of(self.arrays[name], value)
                                 for name, value in (values or {}).items()}
+        if isinstance(self.call, FunctionType):
+            memo[id(self.call)] = self.call
         try:
-            return copy.deepcopy(original, self._modules | memo)
+            return deep_copy(original, memo)
         except TypeError as error:
             original = getattr(original, "__self__", original)
             raise ValueError("expected an object that can be copied, got "
@@ -260,19 +261,20 @@ def _of_same_shapes(gradient: Any, known: Arrays, by_name: Arrays) -> dict[str, 
 def returned_names(call: Callable[..., Any]) -> list[str]:
     """The names in a function's last `return a, b`; `GRADIENT` for an expression with a local
     variable whose name begins with d, "" for another."""
-    return _names_returned_by(getattr(call, "__func__", call))
+    function = inspect.unwrap(getattr(call, "__func__", call))
+    return _names_returned_by(getattr(function, "__code__", None))
 
 
 @functools.cache
-def _names_returned_by(call: Callable[..., Any]) -> list[str]:
+def _names_returned_by(code: Any) -> list[str]:
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(call)))
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
     except (OSError, TypeError, SyntaxError):
         return []
     returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
     last = max((value for value in returned if value), key=lambda value: value.lineno, default=None)
     parts = last.elts if isinstance(last, ast.Tuple) else [last]
-    local = call.__code__.co_varnames[call.__code__.co_argcount:]
+    local = code.co_varnames[code.co_argcount:]
     gradients = {name for name in local if name.startswith("d") and len(name) > 1}
     return [element.attr if isinstance(element, ast.Attribute) else element.id
             if isinstance(element, ast.Name) else GRADIENT if element and gradients & {

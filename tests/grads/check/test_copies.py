@@ -1,0 +1,173 @@
+"""Copies of layers that keep functions, and of layers that keep what cannot be copied."""
+
+import functools
+import threading
+
+import numpy as np
+import pytest
+
+from grads.check.copies import deep_copy
+from grads.check.layers import check_layer
+
+X = np.random.default_rng(0).normal(size=(3, 2))
+
+
+class Scale:
+    """x W, with a forward that makes the function of the backward."""
+
+    factor = 1.0
+
+    def __init__(self):
+        self.W = np.array([2.0, 3.0])
+
+    def forward(self, x):
+        def pull(d):
+            self.dW = self.factor * (d * x).sum(0)
+            return d * self.W
+
+        self.pull = pull
+        return x * self.W
+
+    def backward(self, d):
+        return self.pull(d)
+
+
+class Hooks(Scale):
+    """A function made in `__init__` that uses the layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.hooks = [lambda: setattr(self, "dW", self.factor * self.sums)]
+
+    def forward(self, x):
+        self.x = x
+        return x * self.W
+
+    def backward(self, d):
+        self.sums = (d * self.x).sum(0)
+        for hook in self.hooks:
+            hook()
+        return d * self.W
+
+
+class Defaults(Scale):
+    """Functions without a closure, which use the layer as a default."""
+
+    def forward(self, x):
+        def pull(d, layer=self, *, x=x):
+            layer.dW = layer.factor * (d * x).sum(0)
+            return d * layer.W
+
+        self.pull = pull
+        return x * self.W
+
+
+class Partials(Scale):
+    """A partial function of a function that uses the layer's mapping of gradients."""
+
+    def __init__(self):
+        self.params, self.grads = {"W": np.array([2.0, 3.0])}, {"W": np.zeros(2)}
+
+    def forward(self, x):
+        gradients, W = self.grads, self.params["W"]
+
+        def pull(x, d):
+            gradients["W"] += self.factor * (d * x).sum(0)
+            return d * W
+
+        self.pull = functools.partial(pull, x)
+        return x * W
+
+
+class Node:
+    """A number on a tape, as in micrograd."""
+
+    def __init__(self, data, children=()):
+        self.data, self.children = data, {*children}
+        self.grad, self._backward = np.zeros(np.shape(data)), lambda: None
+
+    def times(self, other, factor=1.0):
+        out = Node(self.data * other.data, (self, other))
+
+        def _backward():
+            self.grad += factor * out.grad * other.data
+            other.grad += out.grad * self.data
+
+        out._backward = _backward
+        return out
+
+    def nodes(self, seen):
+        for child in self.children - {*seen}:
+            child.nodes(seen)
+        return [*seen, self] if self in seen else seen.append(self) or seen
+
+
+class Tape(Scale):
+    """x W by a tape of nodes; the backward runs the function of each."""
+
+    def forward(self, x):
+        self.x, self.node = Node(x), Node(self.W * np.ones_like(x))
+        self.out = self.x.times(self.node, self.factor)
+        return self.out.data
+
+    def backward(self, d):
+        self.out.grad += d
+        for node in reversed(self.out.nodes([])):
+            node._backward()
+        self.dW = self.node.grad.sum(0)
+        return self.x.grad
+
+
+class Locked(Scale):
+    """A layer with what cannot be copied: a lock, an open file, a generator and a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.lock, self.file = threading.Lock(), open(__file__)
+        self.numbers, self.xp = (k for k in range(3)), np
+
+    def forward(self, x):
+        with self.lock:
+            return super().forward(self.xp.asarray(x))
+
+
+@pytest.mark.parametrize("kind", [Scale, Hooks, Defaults, Partials, Tape, Locked])
+def test_functions_that_a_layer_makes_use_its_copy(kind):
+    layer, wrong = kind(), kind()
+    report = check_layer(layer, X)
+    assert report.ok and {"x", "W"} <= {row.name for row in report.rows}
+    assert not hasattr(layer, "dW") and not hasattr(layer, "pull")
+    wrong.factor = 2.0
+    assert check_layer(wrong, X).wrong
+
+
+def test_functions_that_share_a_variable_share_its_copy():
+    def counter():
+        count = 0
+
+        def add():
+            nonlocal count
+            count += 1
+
+        def again(n):
+            return n and 1 + again(n - 1)
+
+        return add, lambda: count, again
+
+    functions = counter()
+    add, read, again = deep_copy(functions, {})
+    add()
+    add()
+    assert read() == 2 and functions[1]() == 0
+    assert again(3) == 3 and again.__closure__[0].cell_contents is again
+
+
+def test_a_long_tape_is_copied():
+    node = first = Node(2.0)
+    for _ in range(900):
+        node = node.times(Node(1.0))
+    copied = deep_copy(node, memo := {})
+    copied.grad += 1
+    for other in copied.nodes([])[::-1]:
+        other._backward()
+    assert memo[id(first)].grad == 1 and first.grad == 0

@@ -43,7 +43,9 @@ class Continued(np.ndarray):
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any
     ) -> Any:
         bare = [x.view(np.ndarray) if type(x) is Continued else x for x in inputs]
-        if any(x is original and _is_foreign(x) for x, original in zip(bare, inputs, strict=True)):
+        index = inputs[1] if method == "at" else None
+        if any(x is original and x is not index and _is_foreign(x)
+               for x, original in zip(bare, inputs, strict=True)):
             raise refuse("complex numbers are used")
         where = kwargs.pop("where", True) if out is not None and method == "__call__" else True
         try:

@@ -196,8 +196,14 @@ def source_of(gradient: str, names: Iterable[str], same_name: bool = False) -> s
 
     Arguments: same_name, whether the gradient may have the name of the array itself.
     """
-    return next((name for name in names for end in (name, name.rpartition(".")[2])
+    return next((name for name in names for end in _ends(name)
                  if plain(gradient) in [*gradient_names(end), *[plain(end)] * same_name]), None)
+
+
+def _ends(path: str) -> list[str]:
+    """A path, and its ends: a.b.c, b.c and c."""
+    parts = path.split(".")
+    return [".".join(parts[k:]) for k in range(len(parts))]
 
 
 def named_gradients(
@@ -219,8 +225,10 @@ def named_gradients(
     for k, value in enumerate(parts):
         label = labels[k] if len(labels) == len(parts) else ""
         inside = flatten(value) if isinstance(value, Mapping) else {label: value}
+        same = same_name or isinstance(value, Mapping)
         for key, gradient in inside.items():
-            name = source_of(key, [*inputs, *known], same_name or isinstance(value, Mapping))
+            name = source_of(f"{label}.{key}", [*inputs, *known], same) or source_of(
+                key, [*inputs, *known], same)
             if name is not None:
                 by_name.setdefault(name, gradient)
             elif not isinstance(value, Mapping):

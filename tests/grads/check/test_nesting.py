@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from grads.check import check_gradients, check_pair
+from grads.check.losses import check_loss
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(4, 3))
@@ -174,3 +175,21 @@ def test_settings_beside_arrays_reach_the_functions_as_they_are(mode, flag):
     with pytest.raises(ValueError, match="'ids' is of int64, which has no derivative"):
         check_gradients(lambda p: scaled(p)[0], inputs,
                         lambda p: scaled(p)[1] | {"ids": np.ones(3)})
+
+
+def nested_loss(net, head, factor):
+    h = np.tanh(X @ net["encoder"]["W"] + net["encoder"]["b"])
+    dz = (1 - h * h) * head["W"]
+    dnet = {"encoder": {"W": X.T @ dz, "b": dz.sum(axis=0)}}
+    dhead = {"W": factor * h.sum(0)}
+    return (h @ head["W"]).sum(), dnet, dhead
+
+
+@pytest.mark.parametrize("gradients", [(), ("net", "head")])
+def test_nested_gradients_of_a_loss_belong_to_the_mapping_of_their_name(gradients):
+    inputs = {"encoder": NESTED["encoder"]}, {"W": NESTED["out"][0]}
+    report = check_loss(nested_loss, *inputs, 1.0, gradients=gradients)
+    assert report.ok
+    assert [row.name for row in report.rows] == ["net.encoder.W", "net.encoder.b", "head.W"]
+    report = check_loss(nested_loss, *inputs, 2.0, gradients=gradients)
+    assert [row.name for row in report.wrong] == ["head.W"]

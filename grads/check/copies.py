@@ -2,7 +2,8 @@
 
 `copy.deepcopy` takes a function as it is. So a function that a forward makes, as micrograd's
 `_backward`, would keep writing into the original of the layer. Here such functions are copied with
-the variables that they use. What cannot be copied, such as a lock or an open file, is shared.
+the variables that they use. A view of an array that has been copied is made a view of the copy.
+What cannot be copied, such as a lock or an open file, is shared.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import copyreg
 import sys
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
+
+import numpy as np
 
 from grads.check.continuation.namespace import EMPTY, is_users_module
 
@@ -36,8 +39,11 @@ def _copied(x: Any, memo: dict[int, Any]) -> Any:
     if id(x) in memo:
         return memo[id(x)]
     memo.setdefault(id(memo), []).append(x)  # while it lives, nothing else has its id()
+    made: Any
     copier = getattr(type(x), "__deepcopy__", None)
-    if copier is not None:
+    if type(x) is np.ndarray and id(x.base) in memo:
+        made = _view(x, memo[id(x.base)])
+    elif copier is not None:
         made = copier(x, memo)
     elif isinstance(x, FunctionType):
         made = _of_function(x, memo)
@@ -48,6 +54,19 @@ def _copied(x: Any, memo: dict[int, Any]) -> Any:
     else:
         made = _of_object(x, memo)
     return memo.setdefault(id(x), made)
+
+
+def _view(x: np.ndarray, base: np.ndarray) -> np.ndarray:
+    """The view of a copy that x is of the original; a plain copy if the copy is laid out
+    differently."""
+    old: Any = x.base
+    size = base.itemsize
+    scaled = [[s // old.itemsize * size for s in strides] for strides in (x.strides, old.strides)]
+    if x.dtype != old.dtype or scaled[1] != [*base.strides]:
+        return x.copy()
+    first = (x.ctypes.data - old.ctypes.data) // old.itemsize * size
+    buffer = base if base.flags.c_contiguous else base.T
+    return np.ndarray.__new__(type(base), x.shape, base.dtype, buffer, first, scaled[0])
 
 
 def _of_function(x: FunctionType, memo: dict[int, Any]) -> FunctionType:

@@ -123,9 +123,11 @@ class LayerRun:
                                         if hasattr(layer, name)], len(inputs))
         self.inputs = subject.arrays = subject.leaves()
         self._use_before(used)
-        parameters = {
-            name: value for name, (value, _) in parameters_of(subject.call.__self__).items()
-            if name not in self.inputs}
+        kept = parameters_of(subject.call.__self__)
+        whole = {id(value): name for name, (value, gradient) in kept.items()
+                 if gradient is not None}
+        parameters = {name: value for name, (value, _) in kept.items()
+                      if name not in self.inputs and id(value.base) not in whole}
         subject.arrays = parameters | self.inputs
         _, passed = self.forward(copies := {name: np.array(a) for name, a in parameters.items()})
         after = parameters_of(passed.layer)
@@ -143,6 +145,9 @@ class LayerRun:
         self.notes = [f"{name}: not checked, the layer has no gradient of it"
                       for name in (*self.inputs, *self.parameters)
                       if name not in {*gradients, *said}]
+        self.notes += [f"{name}: a view of {whole[id(value.base)]}, checked as a part of it"
+                       for name, (value, gradient) in kept.items()
+                       if gradient is not None and id(value.base) in whole]
         self.notes += [
             f"{name}: its gradient is added to what is there: set it to zero before each backward"
             for name, gradient in gradients.items()

@@ -74,7 +74,7 @@ class Subject:
 
     def __init__(self, call: Callable[..., Any], inputs: Sequence[Any], keywords: Arrays) -> None:
         self.arrays: dict[str, np.ndarray] = {}
-        self.call = call
+        self.call: Any = call
         self.call = self.copied(call)
         self.inputs = tuple(self.copied(np.array(value) if is_numbers(value) or (
             isinstance(value, float) and len(inputs) == 1) else value) for value in inputs)

@@ -131,6 +131,53 @@ class Locked(Scale):
             return super().forward(self.xp.asarray(x))
 
 
+class Flat(Scale):
+    """All parameters in one vector, and all gradients in another."""
+
+    def __init__(self):
+        self.theta, self.dtheta = np.array([2.0, 3.0, 0.5, -1.0]), np.zeros(4)
+        self.W, self.b = self.theta.reshape(2, 2)
+        self.dW, self.db = self.dtheta.reshape(2, 2)
+
+    def forward(self, x):
+        self.x = x
+        return x * self.W + self.b
+
+    def backward(self, d):
+        self.dW += self.factor * (d * self.x).sum(0)
+        self.db += d.sum(0)
+        return d * self.W
+
+
+class FlatCut(Flat):
+    """The same with views that are made in each call."""
+
+    def forward(self, x):
+        W, b = self.theta.reshape(2, 2)
+        self.x = x
+        return x * W + b
+
+
+@pytest.mark.parametrize("kind", [Flat, FlatCut])
+def test_parameters_in_one_vector_are_checked_as_that(kind):
+    report = check_layer(kind(), X)
+    assert report.ok and {row.name for row in report.rows} == {"x", "theta"}
+    assert "W: a view of theta, checked as a part of it" in report.notes
+    wrong = kind()
+    wrong.factor = 2.0
+    assert [row.name for row in check_layer(wrong, X).wrong] == ["theta"]
+
+
+def test_a_view_of_an_array_is_copied_as_a_view_of_its_copy():
+    a, F = np.arange(12.0), np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    views = [a, F, a[2:8].reshape(2, 3).T[::-1], F[1:, ::2], a[::-1].view(int)]
+    copied = deep_copy(views, {})
+    assert all(map(np.array_equal, copied, views))
+    assert copied[2].base is copied[0] and copied[3].base is copied[1]
+    assert not np.shares_memory(copied[0], a)
+    assert np.array_equal(deep_copy(views[3], {id(F): F.copy("C")}), views[3])
+
+
 @pytest.mark.parametrize("kind", [Scale, Hooks, Defaults, Partials, Tape, Locked])
 def test_functions_that_a_layer_makes_use_its_copy(kind):
     layer, wrong = kind(), kind()

@@ -28,8 +28,9 @@ import numpy as np
 from grads.check.analytic import gradients_case, pair_case, validate_inputs
 from grads.check.case import Case, Labels
 from grads.check.comparison import Check
+from grads.check.differentiate import AMPLIFIES
 from grads.check.differentiate import METHODS as DERIVATIVES
-from grads.check.directions import along_directions, lines_together
+from grads.check.directions import Failed, along_directions, lines_together
 from grads.check.evaluate import NotAnalytic
 from grads.check.iterations import iterations_undecided
 from grads.check.jacobians import jacobian as jacobian
@@ -190,6 +191,7 @@ def _rows(
     check.evaluate.complex_step = methods[0] == "complex"
     if names and (not check.evaluate.complex_step or check.evaluate.in_float32()):
         observe_noise(check, lines_together(check.evaluate.inputs, names, rng, 1, True)[0])
+    failed: list[Failed] = []
     try:
         failed = [] if how.every_entry else along_directions(check, names, how, methods, rng)
         if failed or how.every_entry or how.sample is not None or methods == ("complex",):
@@ -200,6 +202,9 @@ def _rows(
         if len(methods) == 1:
             raise ValueError("method: expected one that suits the function, got 'complex': "
                              f"{error}") from error
+        if str(error) == AMPLIFIES and all(bad.method != "complex" for bad in failed):
+            hint = f"the complex step confirms it, but differences cannot: {error}"
+            return [replace(row, status="undecided", hints=(hint,)) for row in check.rows]
         check.notes.append(f"no complex step: {error}; Ridders alone decides")
         return _rows(check, wanted, how, methods[1:], rng)
     except TimeUp:

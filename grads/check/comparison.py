@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grads.check.case import Case
-from grads.check.differentiate import Numeric, derivatives
+from grads.check.differentiate import AMPLIFIES, Numeric, derivatives
 from grads.check.evaluate import Evaluator, Line, entry_line, length, weights_of
 from grads.check.result import HEADINGS, Row
 from grads.check.watch import Watch
@@ -106,7 +106,9 @@ class Check:
     def left_out(self, method: str, numeric: np.ndarray) -> bool:
         """Whether a method has no finite derivative, since its steps leave the domain. The notes
         say so."""
-        note = f"{HEADINGS[method]}: not run, its steps leave the domain"
+        chaotic = any(np.isinf(noise).any() for noise in self.evaluate.noise.values())
+        note = f"{HEADINGS[method]}: " + (
+            AMPLIFIES if chaotic else "not run, its steps leave the domain")
         nothing = numeric.size > 0 and not np.isfinite(numeric).any()
         self.notes += [note] * (nothing and note not in self.notes)
         return nothing

@@ -30,12 +30,12 @@ from grads.check.evaluate import (
     length,
     weights_of,
 )
-from grads.check.kinks import Kink, find_kink, find_kink_along
+from grads.check.kinks import Kink, find_kink
 
 __all__ = [
     "METHODS", "Evaluator", "Function", "Kink", "NotAnalytic", "Numeric", "Probe",
     "along", "at_entries", "central_difference", "complex_step", "find_kink", "forward_difference",
-    "real_direction", "ridders", "second_direction",
+    "largest_step", "ridders",
 ]
 
 EPS = float(np.finfo(np.float64).eps)
@@ -48,22 +48,17 @@ CENTRAL_STEP = 2.0**-17  # about eps^(1/3): so are h^2 / 6 and eps / h
 RIDDERS_STEP = 2.0**-5  # largest step of the first iteration; extrapolation to h^8 allows it
 LEVELS = 4  # halvings an iteration: 8 evaluations
 ITERATIONS = 4  # further iterations if the first is too inexact
+SMALLER = 4  # still further ones if the differences alone decide
+WITNESSES, WITNESS = (1, 3), 0.7  # of these steps, and this fraction of them
+SURE = 10.0  # times the error of a difference
+CONTRADICTS = 1e-2  # relative difference of a slope over a shorter step that contradicts
 LAST, ENOUGH = 2, 1e-3  # the last two, if those before have this relative error or more
 CLOSER = 2.0**-8  # factor of their steps
 WIDER = 8.0  # factor of the steps if the function is computed in less than float64
 GOOD = 1e-8  # relative error that is good enough
 WITHIN = (0.25, 2.0**-4)  # fractions of the largest step that stays in the domain
-CLOSER_WITHIN = (2.0**-5, 2.0**-8)  # the same in a second direction
 HALVINGS = 40  # of the step, to stay in the domain; shorter steps have no digits
-SECOND = (2.0**-17, 2.0**-24, 2.0**-31, 2.0**-38)  # steps h in a second direction; one of them
-# must agree. The last is for inputs with a large offset, as epoch seconds
-STRETCH = 2.0**10  # times h: largest relative change of small inputs by these steps
-CLEAR = 1e-2  # with the last, rounding is less than this fraction of the derivative
-ALIKE = 1e-4  # relative difference of the derivatives in two directions
-DIFFERS = ("f: the derivative is not the same in all directions of the complex plane: something is "
-           "not analytic (a complex conjugate, an absolute value outside of NumPy)")
-LOST = ("f: a small complex step is lost: real and imaginary parts are mixed, each with the "
-        "other's rounding (a Fourier transform outside of NumPy)")
+AMPLIFIES = "f: it amplifies rounding: no difference shows its derivative"
 
 
 class Numeric(NamedTuple):
@@ -151,9 +146,11 @@ class Probe:
     step that moves the inputs by about max(1, |x|); near, a step that changes no input by more than
     its own size. For each output: noise, its observed rounding, (size,) or 0.0; weights, its
     upstream gradient, (size,); base, its values at t = 0, (size,).
+    alone: no complex step confirms the differences.
     """
 
     def __init__(self, evaluate: Evaluator, weights: Mapping[str, Array], line: Line) -> None:
+        self.alone = not evaluate.complex_step
         self._evaluate, self._line, self._names = evaluate, line, list(weights)
         self.coarse, self.unit, self.near = line.scales(evaluate.inputs)
         self.noise: list[Any] = [evaluate.noise.get(name, 0.0) for name in weights]
@@ -210,44 +207,75 @@ def ridders(probe: Probe, *, h: float = RIDDERS_STEP) -> Numeric:
     steps leave the domain, they are halved until they do not.
     """
     best, rounding = _ridders_iteration(probe, h * probe.unit)
-    good = (best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)).all()
-    if good and not any(np.any(noise) for noise in probe.noise):
+    if _settled(best, rounding, GOOD) and not probe.alone and not any(
+            np.any(noise) for noise in probe.noise):
         return best
     return _with_other_steps(probe, h, best, rounding)
+
+
+def _settled(numeric: Numeric, rounding: Array, good: float) -> bool:
+    """Whether the derivatives are good enough, or as good as rounding allows."""
+    enough = numeric.error <= np.maximum(good * numeric.scale, rounding / CLOSER)
+    return bool((enough & np.isfinite(numeric.error)).all())
 
 
 def _with_other_steps(probe: Probe, h: float, best: Numeric, rounding: Array) -> Numeric:
     """The most exact derivatives from other steps than h, which gave `best` and `rounding`.
 
     Where two iterations contradict each other, that with the shorter steps counts: the function may
-    vary over less than the longer ones.
+    vary over less than the longer ones. If the differences alone decide, shorter steps must not
+    contradict derivatives that are good enough: longer ones may be whole periods of the function.
     """
-    left = not np.isfinite(best.error).all()
+    left, shorter = not np.isfinite(best.error).all(), list[float]()
 
     def closest(step: float) -> tuple[Numeric, Array]:
         further, noise = _ridders_iteration(probe, step)
         better = (further.error < best.error) | (
             np.abs(further.value - best.value) > further.error + best.error)
+        if step in shorter:  # where no change is one that is lost in rounding
+            better &= further.scale > 0
         return Numeric(*(np.where(better, *numbers) for numbers in zip(further, best, strict=True))
                        ), np.where(better, noise, rounding)
 
-    if any(np.any(noise) for noise in probe.noise):  # which longer steps exceed
+    noisy = any(np.any(noise) for noise in probe.noise)
+    if noisy:  # longer steps exceed this rounding
         best, rounding = closest(WIDER * h * probe.unit)
-    steps = [h * CLOSER**k * probe.unit for k in range(1, ITERATIONS + 1)]
+    steps = [h * CLOSER**k * probe.unit for k in range(1, ITERATIONS + SMALLER + 1)]
+    exact = EPS / CLOSER * probe.coarse  # longer steps than this move the inputs exactly enough
+    shorter += [step for step in steps[ITERATIONS:] if probe.alone and step > exact]
+    steps = steps[:ITERATIONS] + shorter
     if probe.near < probe.unit * CLOSER:
         steps.insert(2, h * probe.near)  # near small inputs: within the domain of a logarithm
+    lenient = len(steps) - len(shorter) - LAST
+    witnessed, doubted, shortest = probe.alone and not noisy, False, h * probe.unit
     for k, step in enumerate(steps):
-        good = GOOD if k < len(steps) - LAST else ENOUGH
-        if (best.error <= np.maximum(good * best.scale, rounding / CLOSER)).all():
-            return best  # NaN counts as inexact
+        if _settled(best, rounding, GOOD if k < lenient or doubted else ENOUGH):
+            doubted = witnessed and step < shortest and (
+                doubted or k in WITNESSES) and _contradicted(probe, best, WITNESS * step)
+            if not doubted and (not witnessed or k >= WITNESSES[-1]):
+                return best
+            if not doubted:
+                continue
         best, rounding = closest(step)
-    if left and (domain := _largest_step(probe, h * probe.unit)):
+        shortest = min(shortest, step)
+    if left and (domain := largest_step(probe, h * probe.unit)):
         for fraction in WITHIN:
             best, rounding = closest(fraction * domain)
     return best
 
 
-def _largest_step(probe: Probe, h: float) -> float:
+def _contradicted(probe: Probe, best: Numeric, step: float) -> bool:
+    """Whether a slope over a shorter step is another than the best."""
+    steps = np.array([step])
+    for k, out in enumerate(probe(np.array([step, -step]))):
+        slope, _, noise = _slopes(probe, k, out[:1] - out[1:], 2 * steps)
+        allowed = SURE * (best.error[k] + noise / step) + CONTRADICTS * best.scale[k]
+        if slope[0] and abs(slope[0] - best.value[k]) > allowed:
+            return True
+    return False
+
+
+def largest_step(probe: Probe, h: float) -> float:
     """The largest of h, h/2, ... after which the outputs are finite on both sides; 0.0 if there is
     none."""
     for step in h * 0.5 ** np.arange(HALVINGS):
@@ -316,67 +344,3 @@ def _numeric(rows: Sequence[tuple[Any, Any, Any]]) -> Numeric:
     value, error, scale = np.array(rows, np.float64).T
     finite = np.isfinite(value) & np.isfinite(error)
     return Numeric(np.where(finite, value, np.nan), np.where(finite, error, np.inf), scale)
-
-
-def second_direction(
-    evaluate: Evaluator, upstream: Mapping[str, Any], line: Line, by_complex_step: Numeric
-) -> str:
-    """Check for analyticity by steps in a second direction of the complex plane.
-
-    The derivative of an analytic function is the same in all directions. Here t = (1 + i) h: the
-    real and the imaginary part of a difference must agree with each other and, except at a kink,
-    with the derivative `by_complex_step`. Returns "" if they agree at one of three step sizes, or
-    if rounding is too large to decide. Otherwise returns why the complex step cannot be used.
-    """
-    probe = Probe(evaluate, weights_of(evaluate, upstream), line)
-    if not _agree_within(probe, 1 + 1j, None):
-        return DIFFERS
-    if _agree_within(probe, 1 + 1j, by_complex_step) or (
-            find_kink_along(evaluate, upstream, line.direction) is not None):
-        return ""
-    return LOST
-
-
-def real_direction(
-    evaluate: Evaluator, upstream: Mapping[str, Any], line: Line, by_complex_step: Numeric
-) -> str:
-    """As `second_direction`, by real steps: their differences must agree with `by_complex_step`."""
-    probe = Probe(evaluate, weights_of(evaluate, upstream), line)
-    if _agree_within(probe, 1.0, by_complex_step):
-        return ""
-    return "f: real differences say otherwise: it computes something else with complex numbers"
-
-
-@np.errstate(all="ignore")
-def _agree_within(probe: Probe, turn: complex, expected: Numeric | None) -> bool:
-    """As `_agree`, with shorter steps if real steps leave the domain."""
-    steps = [h * min(probe.unit, STRETCH * probe.near) for h in SECOND]
-    if _agree(probe, steps, turn, expected):
-        return True
-    domain = _largest_step(probe, steps[0])
-    return 0.0 < domain < steps[0] and _agree(
-        probe, [fraction * domain for fraction in CLOSER_WITHIN], turn, expected)
-
-
-def _agree(
-    probe: Probe, steps: Sequence[float], turn: complex, expected: Numeric | None
-) -> bool:
-    """Whether the real parts of central differences along `turn` are the expected slopes, at one of
-    the steps. Without expected slopes: whether they are the imaginary parts."""
-    for h in steps:
-        t = h * turn
-        apart = size = noise = 0.0
-        for k, (ahead, behind) in enumerate(probe(np.array([t, -t]))):
-            base, weight = probe.base[k], probe.weights[k]
-            change = (ahead - behind) * turn / (2 * t)
-            slope = change.imag @ weight if expected is None else expected.value[k, 0]
-            apart += abs(float(change.real @ weight) - float(slope))
-            noise += ROUNDINGS * EPS * float(np.abs(weight * base).sum()) / abs(t)
-            noise += float(np.abs(weight * probe.noise[k]).sum()) / abs(t)
-            noise += EPS * probe.coarse * float(np.abs(change) @ np.abs(weight)) / abs(t)
-            size += float(np.abs(change) @ np.abs(weight))
-        allowed = ALIKE * size + 16 * noise
-        clear = allowed < CLEAR * size or h not in steps[len(SECOND) - 1:]
-        if np.isfinite(apart) and apart <= allowed and clear:
-            return True
-    return False

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from grads.check.analyticity import real_direction, second_direction
 from grads.check.case import Labels
 from grads.check.comparison import Check, index_of
 from grads.check.diagnosis.elsewhere import Probe
-from grads.check.differentiate import Numeric, real_direction, second_direction
+from grads.check.differentiate import Numeric
 from grads.check.directions import TOGETHER, Failed, along_directions, lines_together
 from grads.check.evaluate import NotAnalytic
 from grads.check.halving import (

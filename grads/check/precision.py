@@ -24,6 +24,9 @@ RUNS = 3  # number of repeated computations
 SPACINGS = (2.0**-22, 2.0**-16, 2.0**-10)  # of values that show an output's rounding
 BESIDE = np.concatenate([np.arange(-8.0, 0.0), np.arange(1.0, 9.0)])  # on both sides
 LOUD = 2.0**16  # rounding, in eps of float64, from which an output counts as less precise
+FINER, DEEPEST = 4.0, 20  # factor and number of the spacings that tell curvature from rounding
+CUBIC = 2.5  # powers of 2 by which the fall of curvature may differ from that
+CHAOTIC = 2.0**-6  # rounding, in units of an output's size and changes, that leaves nothing
 LONG = (2.0, 4.0, 8.0)  # steps, in units of the inputs
 ABOUT = 1 + 1e-3 * np.arange(16)  # factors of steps of about the same length
 ALIKE_CHANGE = 0.5  # changes over about the same step differ by less than this, unless by rounding
@@ -165,12 +168,39 @@ def observe_noise(check: Check, line: Line) -> None:
                for values in outputs.values()):
             break
     for name, values in outputs.items():
-        level = np.minimum(*(np.sqrt((np.diff(side, 3, axis=0) ** 2).mean(axis=0) / 20)
-                             for side in (values[:8], values[8:])))
-        level = np.maximum(level, _spacing_of_float32(values))
-        loud = level > LOUD * np.finfo(np.float64).eps * np.abs(values[:8]).max(axis=0)
-        if loud.any():
-            evaluate.noise[name] = np.where(loud, level, 0.0)
+        level = np.maximum(_third(values), _spacing_of_float32(values))
+        size = LOUD * np.finfo(np.float64).eps * np.abs(values[:8]).max(axis=0)
+        if (level > size).any():
+            level = np.where(level > size, _without_curvature(evaluate, line, spacing, name, level),
+                             0.0)
+            if (level > size).any():
+                evaluate.noise[name] = np.where(level > size, level, 0.0)
+                chaotic = level > CHAOTIC * np.abs(values).max(axis=0)
+                if chaotic.any():  # rounding changes it as much as long steps do
+                    far = np.ptp(evaluate.along(line, near / 2**13 * BESIDE)[name], axis=0)
+                    evaluate.noise[name][chaotic & (level > CHAOTIC * far)] = np.inf
+
+
+def _third(values: np.ndarray) -> np.ndarray:
+    """The size (size,) of the third differences of values at BESIDE, on the quieter side."""
+    return np.minimum(*(np.sqrt((np.diff(side, 3, axis=0) ** 2).mean(axis=0) / 20)
+                        for side in (values[:8], values[8:])))
+
+
+def _without_curvature(
+    evaluate: Evaluator, line: Line, spacing: float, name: str, level: np.ndarray
+) -> np.ndarray:
+    """The rounding of an output, where `level` may be its curvature: this falls with the third
+    power of the spacing. Rounding stays until nothing changes."""
+    levels, least = [level], FINER * np.finfo(np.float64).eps * line.scales(evaluate.inputs)[0]
+    while len(levels) < DEEPEST and levels[-1].any() and spacing > least:
+        spacing /= FINER
+        levels.append(_third(evaluate.along(line, spacing * BESIDE)[name]))
+    with np.errstate(all="ignore"):
+        falls = np.array(levels)[:-1] / np.array(levels)[1:] / FINER**3
+    cubic = np.abs(np.log2(falls)) < CUBIC
+    smooth = (cubic[1:] & cubic[:-1]).any(axis=0)
+    return np.where(smooth, np.min(levels, axis=0), level)
 
 
 def _spacing_of_float32(values: np.ndarray) -> np.ndarray:

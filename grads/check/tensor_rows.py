@@ -42,8 +42,10 @@ ITERATED = 1e-6  # relative difference of two methods up to which both confirm a
 ROUNDED = ("fewer than three digits can be had here: the gradient's own rounding is that large (a "
            "saturated function, an ill-conditioned matrix?)")
 UNDECIDED = "fewer than three digits can be had here: the function is computed in low precision"
-OFFSET = ("fewer than three digits can be had here: differences settle at no step. Are the inputs "
-          "large beside the changes that matter, as epoch seconds are? Subtract the offset first")
+UNSETTLED = "fewer than three digits can be had here: differences settle at no step"
+OFFSET = (f"{UNSETTLED}. Are the inputs large beside the changes that matter, as epoch seconds "
+          "are? Subtract the offset first")
+LARGE = 1e3  # inputs that may have an offset
 NAMES = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
          frozenset({"coarse"}): "inconclusive", frozenset({"right", "wrong"}): "disagree"}
 
@@ -103,8 +105,9 @@ def _compared_row(
         hints = [f"not finite at {index_of(bad[0], gradient.shape)}"]
     elif worst == "inconclusive" and UNSURE_SHARE * unsure >= len(where):
         worst = "undecided"
-        exact = check.eps < EXACT and not check.evaluate.noise
-        hints = [ROUNDED if rounded else OFFSET if exact else UNDECIDED, *hints]
+        exact = check.eps < EXACT and not check.evaluate.in_float32()
+        settles = OFFSET if largest_of(check.evaluate.inputs[name]) > LARGE else UNSETTLED
+        hints = [ROUNDED if rounded else settles if exact else UNDECIDED, *hints]
     elif worst in ("ok", "inconclusive") and examined[name].coarse and choice == "all":
         worst = "undecided"
         hints = ["fewer than three digits can be had along directions (float32?), and only "

@@ -142,3 +142,57 @@ def test_a_function_that_varies_over_far_less_than_its_input_is_not_called_flat(
     assert check_gradients(bump, [p], [right]).verdict != "wrong"
     assert check_gradients(bump, [p], [2 * right]).verdict == "wrong"
     assert check_gradients(bump, [p], [0 * p]).verdict == "wrong"
+
+
+# --- functions that vary over far shorter lengths than their inputs ------------------------------
+
+
+@pytest.mark.parametrize("factor", [1, 1.01, 0])
+@pytest.mark.parametrize("rate", [1e4, 1e6, 1e9, 1e13])
+def test_a_wave_at_zero_without_a_complex_step(rate, factor):
+    report = check_gradients(lambda v: float(np.sin(rate * v).sum()), [np.zeros(3)],
+                             [np.full(3, factor * rate)])
+    assert report.verdict == ("ok" if factor == 1 else "wrong"), str(report)
+
+
+@pytest.mark.parametrize("factor", [1, 1.01, 0])
+def test_steps_of_whole_wavelengths(factor):
+    rate, a = 2 * np.pi / 5e-7, np.array([3e-6, 1.1e-6])
+    right = rate * np.cos(rate * a)
+    report = check_gradients(lambda a: float(np.sin(rate * a).sum()), [a], [factor * right])
+    assert report.verdict == ("ok" if factor == 1 else "wrong"), str(report)
+
+
+@pytest.mark.parametrize("factor", [1, 1.01, 0])
+def test_longer_steps_that_overflow(factor):
+    right = -1e12 * np.exp(-3)
+    report = check_gradients(lambda a: float(np.exp(-1e12 * a)), [3e-12], [factor * right])
+    assert report.verdict == ("ok" if factor == 1 else "wrong"), str(report)
+
+
+def test_small_inputs_are_not_said_to_have_an_offset():
+    report = check_gradients(lambda v: float(v - np.floor(v)), [3 - 1e-13], [1.0])
+    assert report.verdict == "undecided" and "offset" not in str(report)
+
+
+@pytest.mark.parametrize("number", [float, np.asarray], ids=["differences", "both methods"])
+@pytest.mark.parametrize("steps", [30, 36, 60, 100])
+def test_a_chaotic_iteration_is_not_called_wrong(steps, number):
+    """The logistic map: a rounding of its input grows to the size of its output."""
+    def orbit(x):
+        x = number(x)
+        for _ in range(steps):
+            x = 3.9 * x * (1 - x)
+        return x
+
+    def slope(x):
+        d = 1.0
+        for _ in range(steps):
+            d, x = d * 3.9 * (1 - 2 * x), 3.9 * x * (1 - x)
+        return [d]
+
+    report = check_gradients(orbit, [0.3], slope)
+    assert report.verdict == ("ok" if steps == 30 else "undecided"), str(report)
+    assert report.evaluations < 1000 and "not the same in all directions" not in str(report)
+    if steps > 30 and number is not float:
+        assert "amplifies rounding" in str(report)

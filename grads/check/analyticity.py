@@ -1,0 +1,91 @@
+"""Tests whether the complex step suits a function: whether that is analytic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from grads.check.differentiate import AMPLIFIES, EPS, ROUNDINGS, Numeric, Probe, largest_step
+from grads.check.evaluate import Evaluator, Line, weights_of
+from grads.check.kinks import find_kink_along
+
+CLOSER_WITHIN = (2.0**-5, 2.0**-8)  # the same in a second direction
+SECOND = (2.0**-17, 2.0**-24, 2.0**-31, 2.0**-38)  # steps h in a second direction; one of them
+# must agree. The last is for inputs with a large offset, as epoch seconds
+STRETCH = 2.0**10  # times h: largest relative change of small inputs by these steps
+CLEAR = 1e-2  # with the last, rounding is less than this fraction of the derivative
+ALIKE = 1e-4  # relative difference of the derivatives in two directions
+DIFFERS = ("f: the derivative is not the same in all directions of the complex plane: something is "
+           "not analytic (a complex conjugate, an absolute value outside of NumPy)")
+CHAOTIC = 2.0**20  # relative change of outputs by that of inputs, from which this is so
+LOST = ("f: a small complex step is lost: real and imaginary parts are mixed, each with the "
+        "other's rounding (a Fourier transform outside of NumPy)")
+
+
+def second_direction(
+    evaluate: Evaluator, upstream: Mapping[str, Any], line: Line, by_complex_step: Numeric
+) -> str:
+    """Check for analyticity by steps in a second direction of the complex plane.
+
+    The derivative of an analytic function is the same in all directions. Here t = (1 + i) h: the
+    real and the imaginary part of a difference must agree with each other and, except at a kink,
+    with the derivative `by_complex_step`. Returns "" if they agree at one of three step sizes, or
+    if rounding is too large to decide. Otherwise returns why the complex step cannot be used.
+    """
+    probe = Probe(evaluate, weights_of(evaluate, upstream), line)
+    if not _agree_within(probe, 1 + 1j, None):
+        size = sum(float(np.abs(weight * base).sum())
+                   for weight, base in zip(probe.weights, probe.base, strict=True))
+        change = probe.unit * float(by_complex_step.scale.sum())
+        return AMPLIFIES if change > CHAOTIC * size else DIFFERS
+    if _agree_within(probe, 1 + 1j, by_complex_step) or (
+            find_kink_along(evaluate, upstream, line.direction) is not None):
+        return ""
+    return LOST
+
+
+def real_direction(
+    evaluate: Evaluator, upstream: Mapping[str, Any], line: Line, by_complex_step: Numeric
+) -> str:
+    """As `second_direction`, by real steps: their differences must agree with `by_complex_step`."""
+    probe = Probe(evaluate, weights_of(evaluate, upstream), line)
+    if _agree_within(probe, 1.0, by_complex_step):
+        return ""
+    return "f: real differences say otherwise: it computes something else with complex numbers"
+
+
+@np.errstate(all="ignore")
+def _agree_within(probe: Probe, turn: complex, expected: Numeric | None) -> bool:
+    """As `_agree`, with shorter steps if real steps leave the domain."""
+    steps = [h * min(probe.unit, STRETCH * probe.near) for h in SECOND]
+    if _agree(probe, steps, turn, expected):
+        return True
+    domain = largest_step(probe, steps[0])
+    return 0.0 < domain < steps[0] and _agree(
+        probe, [fraction * domain for fraction in CLOSER_WITHIN], turn, expected)
+
+
+def _agree(
+    probe: Probe, steps: Sequence[float], turn: complex, expected: Numeric | None
+) -> bool:
+    """Whether the real parts of central differences along `turn` are the expected slopes, at one of
+    the steps. Without expected slopes: whether they are the imaginary parts."""
+    for h in steps:
+        t = h * turn
+        apart = size = noise = 0.0
+        for k, (ahead, behind) in enumerate(probe(np.array([t, -t]))):
+            base, weight = probe.base[k], probe.weights[k]
+            change = (ahead - behind) * turn / (2 * t)
+            slope = change.imag @ weight if expected is None else expected.value[k, 0]
+            apart += abs(float(change.real @ weight) - float(slope))
+            noise += ROUNDINGS * EPS * float(np.abs(weight * base).sum()) / abs(t)
+            noise += float(np.abs(weight * probe.noise[k]).sum()) / abs(t)
+            noise += EPS * probe.coarse * float(np.abs(change) @ np.abs(weight)) / abs(t)
+            size += float(np.abs(change) @ np.abs(weight))
+        allowed = ALIKE * size + 16 * noise
+        clear = allowed < CLEAR * size or h not in steps[len(SECOND) - 1:]
+        if np.isfinite(apart) and apart <= allowed and clear:
+            return True
+    return False

@@ -109,7 +109,7 @@ def unseen(check: Check, row: Row, method: str) -> Row:
     slopes = _slopes_beside(check, row.name, v)
     if not slopes.any():
         hidden = value <= error and _moves_at_last(check, line)
-    elif not np.ptp(slopes) < ALIKE_RATIO * np.abs(slopes).min() or check.case.fixed:
+    elif not np.ptp(slopes) < ALIKE_RATIO * np.abs(slopes).min():
         return row
     else:
         hidden = not value or error > COARSE * value

@@ -533,3 +533,10 @@ class Updating:
 def test_gradients_that_vanish_with_the_upstream_gradient_are_not_missing():
     report = check_layer(Updating(), np.array([[1.5, -0.3]]))
     assert report.verdict == "wrong" and [row.name for row in report.wrong] == ["b"]
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_a_given_gradient_that_differences_cannot_see_is_undecided(factor):
+    report = check_gradients(lambda a, b: float(1e12 * np.sin(a) + 1e-12 * np.sin(b)), [0.5, 0.7],
+                             [1e12 * np.cos(0.5), factor * 1e-12 * np.cos(0.7)])
+    assert report.verdict == "undecided" and [row.name for row in report.wrong] == ["b"]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from grads.check.watch import Watch
+from grads.check.watch import Watch, alarm
 from nmt.console import progress
 
 
@@ -21,7 +19,7 @@ def watching(title: str, limit: float | None) -> Iterator[Watch]:
     with progress.told(title) as tell:
         watch = Watch(limit, (lambda stage, done, total: tell(done, total, stage))
                       if progress.wanted() else None)
-        with _alarm(watch):
+        with alarm(watch):
             yield watch
 
 
@@ -29,21 +27,5 @@ def watching(title: str, limit: float | None) -> Iterator[Watch]:
 def limited(limit: float | None) -> Iterator[None]:
     """Context that an alarm ends with TimeUp after `limit` seconds; None for no limit."""
     watch = Watch(limit)
-    with _alarm(watch), watch.user_code():
+    with alarm(watch), watch.user_code():
         yield
-
-
-@contextmanager
-def _alarm(watch: Watch) -> Iterator[None]:
-    """Context of an alarm at the watch's limit, if the system has alarms."""
-    if watch.limit is None or not hasattr(signal, "setitimer") or (
-            threading.current_thread() is not threading.main_thread()):
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, watch.ring)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, watch.limit + 0.001)
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

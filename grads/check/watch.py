@@ -5,6 +5,8 @@ When the time is up, the check ends. What it has not covered is unfinished, not 
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -108,6 +110,22 @@ class Watch:
         if self.active:
             size = int(np.clip(PART / (RUNS * self.run_time), 1, size))
         yield from (where[k:k + size] for k in range(0, len(where), size))
+
+
+@contextmanager
+def alarm(watch: Watch) -> Iterator[None]:
+    """Context of an alarm at the watch's limit, if the system has alarms."""
+    if watch.limit is None or not hasattr(signal, "setitimer") or (
+            threading.current_thread() is not threading.main_thread()):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, watch.ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, watch.limit + 0.001)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 # --- the result when the time was up ------------------------------------------------------------

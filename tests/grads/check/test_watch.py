@@ -156,3 +156,13 @@ def test_who_asks_is_told():
     watch = Counted(None, lambda *said: told.append(said))
     assert check_pair(forward, backward, [X, W], watch=watch, **ALL).ok
     assert told[0] == ("entries of x", 1, 12) and told[-1] == ("entries of W", 6, 6)
+
+
+def test_the_time_limit_ends_a_backward_that_does_not_end():
+    def endless(d, x):
+        while np.abs(d).max() > 30:
+            d = d + 0
+        return d
+
+    report = check_pair(lambda x: (x, x), endless, [np.ones(3)], time_limit=0.5)
+    assert report.verdict == "unfinished" and report.seconds < 5

@@ -1,11 +1,11 @@
-"""The progress bar of a check, and the alarm that ends it at its time limit."""
+"""The progress bar of a check, and a time limit for other code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from grads.check.watch import Watch, alarm
+from grads.check.watch import Watch
 from nmt.console import progress
 
 
@@ -13,19 +13,17 @@ from nmt.console import progress
 def watching(title: str, limit: float | None) -> Iterator[Watch]:
     """The watch of one check, with its bar (`nmt.console.progress`).
 
-    Arguments: title of the check; limit in seconds, None for no limit. An alarm ends a run of the
-    user's function at the limit.
+    Arguments: title of the check; limit in seconds, None for no limit.
     """
     with progress.told(title) as tell:
         watch = Watch(limit, (lambda stage, done, total: tell(done, total, stage))
                       if progress.wanted() else None)
-        with alarm(watch):
-            yield watch
+        yield watch
 
 
 @contextmanager
 def limited(limit: float | None) -> Iterator[None]:
     """Context that an alarm ends with TimeUp after `limit` seconds; None for no limit."""
     watch = Watch(limit)
-    with alarm(watch), watch.user_code():
+    with watch.user_code():
         yield

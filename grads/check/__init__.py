@@ -20,7 +20,6 @@ given to all outputs together and to each output alone: this catches a backward 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +39,7 @@ from grads.check.prepare import Upstream, padding_findings, prepared, wanted_nam
 from grads.check.report import Report
 from grads.check.result import Finding, Row
 from grads.check.state import State, findings_elsewhere, special
-from grads.check.watch import TimeUp, Watch, alarm, unconfirmed, unfinished
+from grads.check.watch import TimeUp, Watch, unconfirmed, unfinished
 
 METHODS = {"both": ("complex", "ridders"), **{name: (name,) for name in DERIVATIVES}}
 STREAM = 0x6772616473  # "grads" in hexadecimal: separates our random numbers from the user's
@@ -123,8 +122,7 @@ def check_case(
     """
     for name in sorted(extent.keys() - Extent.__dataclass_fields__):
         raise ValueError(f"{name}: there is no such argument (random numbers: rng=...)")
-    how, ends, given = Extent(**extent), ExitStack(), watch
-    watch = watch or Watch(time_limit)
+    how, watch = Extent(**extent), watch or Watch(time_limit)
     # Not the numbers of a user's generator: an upstream gradient must not equal an input.
     rng = np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])
     validate_inputs(case.inputs)
@@ -136,8 +134,6 @@ def check_case(
     rows: list[Row] = []
     check = None
     try:
-        if given is None:  # else its alarm is set
-            ends.enter_context(alarm(watch))
         check = prepared(case, wanted, upstream, alone, watch, rng, findings)
         if check is None:
             return Report([], findings, title, seconds=watch.seconds)
@@ -159,7 +155,6 @@ def check_case(
         return unfinished(title, watch, rows, {name: case.inputs[name] for name in wanted},
                           findings, check)
     finally:
-        ends.close()
         state.restore()
     compares = any(d.size for d in check.upstream.values()) and any(row.compares for row in rows)
     if not compares and not (empty and not any(row.size for row in rows)):
@@ -204,14 +199,23 @@ def _rows(
 
             return doubted_rows(check, wanted, names, how, methods, failed, rng)
     except NotAnalytic as error:
-        if len(methods) == 1:
-            raise ValueError("method: expected one that suits the function, got 'complex': "
-                             f"{error}") from error
-        if str(error) == AMPLIFIES and all(bad.method != "complex" for bad in failed):
-            hint = f"the complex step confirms it, but differences cannot: {error}"
-            return [replace(row, status="undecided", hints=(hint,)) for row in check.rows]
-        check.notes.append(f"no complex step: {error}; Ridders alone decides")
-        return _rows(check, wanted, how, methods[1:], rng)
+        return _by_differences(check, wanted, how, methods, failed, rng, error)
     except TimeUp:
         return [unconfirmed(row) for row in check.rows]
     return check.rows
+
+
+def _by_differences(
+    check: Check, wanted: Sequence[str], how: Extent, methods: Sequence[str],
+    failed: Sequence[Failed], rng: np.random.Generator, error: NotAnalytic,
+) -> list[Row]:
+    """The rows of a function that the complex step does not suit. Raises ValueError if there is no
+    other method."""
+    if len(methods) == 1:
+        raise ValueError("method: expected one that suits the function, got 'complex': "
+                         f"{error}") from error
+    if str(error) == AMPLIFIES and all(bad.method != "complex" for bad in failed):
+        hint = f"the complex step confirms it, but differences cannot: {error}"
+        return [replace(row, status="undecided", hints=(hint,)) for row in check.rows]
+    check.notes.append(f"no complex step: {error}; Ridders alone decides")
+    return _rows(check, wanted, how, methods[1:], rng)

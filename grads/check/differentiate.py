@@ -142,11 +142,11 @@ def derivatives(
 class Probe:
     """The outputs along a line.
 
-    Attributes: coarse, the inputs' rounding as a step, in units of eps; unit, a power of 2, the
-    step that moves the inputs by about max(1, |x|); near, a step that changes no input by more than
-    its own size. For each output: noise, its observed rounding, (size,) or 0.0; weights, its
-    upstream gradient, (size,); base, its values at t = 0, (size,).
-    alone: no complex step confirms the differences.
+    Attributes: alone, whether no complex step confirms the differences; coarse, the inputs'
+    rounding as a step, in units of eps; unit, a power of 2, the step that moves the inputs by about
+    max(1, |x|); near, a step that changes no input by more than its own size. For each output:
+    noise, its observed rounding, (size,) or 0.0; weights, its upstream gradient, (size,); base, its
+    values at t = 0, (size,).
     """
 
     def __init__(self, evaluate: Evaluator, weights: Mapping[str, Array], line: Line) -> None:

@@ -77,14 +77,15 @@ class Watch:
 
     @contextmanager
     def user_code(self) -> Iterator[None]:
-        """Context of a user's code, which an alarm can end. Raises TimeUp if the time is up before
-        or after the code."""
+        """Context of a user's code, which an alarm ends at the limit. Raises TimeUp if the time is
+        up before or after the code."""
         self.check()
-        self.running = True
-        try:
-            yield
-        finally:
-            self.running = False
+        with alarm(self):
+            self.running = True
+            try:
+                yield
+            finally:
+                self.running = False
         self.check()
 
     def check(self) -> None:
@@ -121,7 +122,7 @@ def alarm(watch: Watch) -> Iterator[None]:
         return
     before = signal.signal(signal.SIGALRM, watch.ring)
     try:
-        signal.setitimer(signal.ITIMER_REAL, watch.limit + 0.001)
+        signal.setitimer(signal.ITIMER_REAL, max(watch.limit - watch.seconds, 0.0) + 0.001)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -90,7 +90,7 @@ class Losses(Probe):
     """
 
     def __init__(self, size: float, largest: float, base: float, precision: float) -> None:
-        self.known: dict[bytes, np.ndarray] = {}
+        self.alone, self.known = False, dict[bytes, np.ndarray]()
         self.weights, self.base = [np.ones(1)], [np.array([base])]
         self.coarse, self.unit, self.near = Line({"entry": np.ones(1)}).scales(
             {"entry": np.array([size]), "largest": np.array([largest])})

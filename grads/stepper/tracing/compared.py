@@ -17,7 +17,7 @@ from grads.stepper.tracing.pairing import AssignedGradient, Pairs, Partner
 from grads.stepper.tracing.replay import Bumps
 from grads.stepper.tracing.returned import kept_gradients, returned_gradients
 from grads.stepper.tracing.run import Run
-from grads.stepper.tracing.values import KEEP, leaves
+from grads.stepper.tracing.values import KEEP, is_array, leaves
 from grads.stepper.tracing.verify import bumps_of, chosen
 
 WORK = 2**22  # numbers in all runs that perturb the entries of a large array once
@@ -160,7 +160,7 @@ def judged(report: Report, name: str, numbers: Numbers) -> Numbers:
 def most_of(run: Run) -> int | None:
     """How many entries of a gradient are compared; None for all. Each entry needs runs of the whole
     forward, which take long with large arrays."""
-    sizes = [np.size(leaf) for _, leaf in leaves(tuple(run.arguments))]
+    sizes = [leaf.size for _, leaf in leaves(tuple(run.arguments)) if is_array(leaf)]
     largest = max([run.forward.largest_after[0], *sizes])
     return None if largest <= KEEP else max(FEWEST, WORK // largest)
 

@@ -362,6 +362,9 @@ def test_of_a_large_array_some_entries_are_compared_and_the_worst_of_the_check(t
     assert 16 <= compared(tmp_path, TABLE_OF_MANY, "verified") < 100
     wrong = TABLE_OF_MANY.replace("return dtable", "dtable[7, 7] = 1e-3\n    return dtable")
     assert compared(tmp_path, wrong, "wrong") < 100
+    ragged = TABLE_OF_MANY.replace("2499])]", "2499]), [[1], [2, 3]]]").replace(
+        "(table, ids):", "(table, ids, tree):").replace("dtable, None", "dtable, None, None")
+    assert compared(tmp_path, ragged, "verified") < 100
 
 
 def compared(tmp_path, source, status):

@@ -157,8 +157,10 @@ class Edits:
             if not made or not all(self.is_right(name, made) for name in self.limits
                                    if name not in self.wrong):
                 return False
-            mended = [name for name in self.wrong
-                      if self.is_right(name, made) and self.confirmed(name)]
+            right = [name for name in self.wrong if self.is_right(name, made)]
+            if all(self.ranks.get(name, 0) >= len(right) for name in right):
+                return False  # none, or another change mends as many
+            mended = [name for name in right if self.confirmed(name)]
             if mended and self.case.cacheless and not same(
                     self.case.forward(self.inputs())[0], self.probe.evaluate.outputs):
                 return False  # the change is one of the forward
@@ -178,9 +180,9 @@ class Edits:
 
     def confirmed(self, name: str) -> bool:
         """Whether a gradient is right at other inputs, too."""
-        upstream = self.evidence.upstream
+        upstream, entries = self.evidence.upstream, [self.limits[name][0], self.original[name]]
         return right_beside(self.probe, upstream, name) and right_elsewhere(
-            self.probe, upstream, name)
+            self.probe, upstream, name, float(np.nanmax(np.abs(entries))))
 
     def influential(self) -> tuple[list[int], set[int]]:
         """The expressions that may change a wrong gradient, and no right gradient or output; the

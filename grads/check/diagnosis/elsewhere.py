@@ -17,8 +17,9 @@ from grads.check.other_inputs import slopes_at
 NEAR = 1e-2  # relative distance to other points, beyond the kinks at this one
 POINTS = 3
 ELSEWHERE = (  # least and largest factor of the inputs, and whether their entries are exchanged
-    (0.3, 1.0, False), (0.01, 0.1, False), (2.0, 10.0, False), (0.9, 1.1, True))
+    *[(0.3, 1.0, False)] * 3, (0.01, 0.1, False), (2.0, 10.0, False), *[(0.9, 1.1, True)] * 4)
 LARGE = 8.0  # times the upstream gradient, which may be compared with other numbers by mistake
+UNLIKE = 1e6  # ratio of derivatives, of which one is saturated or beyond all bounds
 UNSURE = 1e-3  # relative error up to which a derivative confirms
 CLOSE = 1e-6  # relative difference of two derivatives that count as equal
 
@@ -59,11 +60,11 @@ def right_beside(probe: Probe, upstream: Arrays, name: str, everywhere: bool = F
     return True
 
 
-def right_elsewhere(probe: Probe, upstream: Arrays, name: str) -> bool:
+def right_elsewhere(probe: Probe, upstream: Arrays, name: str, usual: float) -> bool:
     """Whether a gradient is right at smaller, larger and exchanged inputs with other upstream
-    gradients, as far as the function takes them."""
+    gradients, as far as the function takes them. Arguments: usual, an entry of the gradient."""
     rng = np.random.default_rng(3)
-    for low, high, exchanged in [place for place in ELSEWHERE for _ in range(POINTS)]:
+    for low, high, exchanged in ELSEWHERE:
         inputs = {key: a * rng.uniform(low, high, size=a.shape) if a.dtype.kind == "f" else a
                   for key, a in probe.evaluate.inputs.items()}
         if exchanged:
@@ -71,17 +72,17 @@ def right_elsewhere(probe: Probe, upstream: Arrays, name: str) -> bool:
                       for key, a in inputs.items()}
         d = upstream if probe.case.cacheless else {
             key: LARGE * rng.normal(size=np.shape(a)) for key, a in upstream.items()}
-        if _right_at(probe, d, name, inputs, rng) is False:
+        if _right_at(probe, d, name, inputs, rng, usual=usual) is False:
             return False
     return True
 
 
 def _right_at(
     probe: Probe, upstream: Arrays, name: str, inputs: Arrays, rng: np.random.Generator,
-    sloping: bool = False,
+    sloping: bool = False, usual: float | None = None,
 ) -> bool | None:
     """Whether a gradient is right along a random direction at some inputs; None if the function has
-    no slope there, or the slope zero if it should be `sloping`."""
+    no slope there, the slope zero if it should be `sloping`, or one unlike the `usual`."""
     v = rng.normal(size=inputs[name].shape)
     slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
     slope = float(slopes[1].value.sum()) if slopes else 0.0
@@ -89,5 +90,7 @@ def _right_at(
         return None
     terms, numeric = slopes
     size = max(float(np.abs(terms).sum()), abs(slope))
+    if usual is not None and not usual / UNLIKE <= size <= usual * UNLIKE:
+        return None
     error = min(10 * float(numeric.error.sum()), UNSURE * size)
     return bool(abs(float(terms.sum()) - slope) <= CLOSE * size + error)

@@ -28,6 +28,7 @@ from grads.check.substitution import (
     Arrays,
     Subject,
     argument_names,
+    attribute,
     attributes_of,
     check_made,
     gradient_names,
@@ -97,6 +98,20 @@ class Chain:
         return d
 
 
+class Attached:
+    """A function that an object keeps under a name, or its method that is static, as a method."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.__self__, self.__name__ = owner, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:  # for its signature
+        return getattr(self.__self__, self.__name__)
+
+
 class Pass(NamedTuple):
     """A layer after its forward, with the outputs, and the cache if the forward returned one."""
 
@@ -119,8 +134,8 @@ class LayerRun:
         backward = method_of(layer, BACKWARDS)
         self.backward = backward.__name__
         self.required = [p.name for p in parameters_of_call(backward) if p.default is p.empty]
-        subject.names = argument_names([getattr(layer, name) for name in FORWARDS
-                                        if hasattr(layer, name)], len(inputs))
+        subject.names = argument_names([method for name in FORWARDS
+                                        if (method := attribute(layer, name))], len(inputs))
         self.inputs = subject.arrays = subject.leaves()
         self._use_before(used)
         kept = parameters_of(subject.call.__self__)
@@ -281,11 +296,12 @@ def method_of(layer: Any, names: Sequence[str]) -> Callable[..., Any]:
     """The first of these methods that an object has. Raises ValueError if it has none."""
     if isinstance(layer, type):
         raise ValueError(f"layer: expected an object, got the class {layer.__name__}")
-    methods = [getattr(layer, name) for name in names if callable(getattr(layer, name, None))]
-    if not methods:
+    known = [name for name in names if callable(attribute(layer, name))]
+    if not known:
         raise ValueError(f"layer: expected an object with a method {' or '.join(names)}, got "
                          f"{type(layer).__name__} without")
-    return methods[0]
+    method = getattr(layer, known[0])
+    return method if getattr(method, "__self__", None) is layer else Attached(layer, known[0])
 
 
 def _kept(layer: Any, returned: Any, names: Sequence[str]) -> Any:
@@ -305,7 +321,7 @@ def _validate_memory(arrays: Arrays) -> None:
 
 def set_to_zero(layer: Any) -> None:
     """Set all gradients that a layer keeps to zero."""
-    if hasattr(layer, "zero_grad"):
+    if attribute(layer, "zero_grad"):
         layer.zero_grad()
     for _, gradient in parameters_of(layer).values():
         if isinstance(gradient, np.ndarray):

@@ -293,6 +293,13 @@ def _names_returned_by(code: Any) -> list[str]:
 # --- objects ------------------------------------------------------------------------------------
 
 
+def attribute(owner: Any, name: str, default: Any = None) -> Any:
+    """An attribute of a user's object, or the default: its `__getattr__` may raise any error."""
+    with suppress(Exception):
+        return getattr(owner, name)
+    return default
+
+
 def attributes_of(owner: Any) -> dict[str, Any]:
     """The attributes of a user's object, the items of one that is a mapping, and its properties
     that have the names of parameters or of gradients; none for a module, a class or a function."""
@@ -312,7 +319,7 @@ def _returned_by_methods(owner: Any) -> dict[str, Any]:
     called: list[dict[str, Any]] = [{}, {}]
     for names, values in zip((HOLDERS, OF_GRADIENTS), called, strict=True):
         for name in names:
-            method = getattr(owner, name, None)
+            method = attribute(owner, name)
             if isinstance(method, MethodType) and not parameters_of_call(method):
                 values[name] = {}
                 with suppress(Exception):  # it may need a call of the backward
@@ -348,17 +355,17 @@ def _kept_by(owner: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Par
         head, dot, tail = path.partition(".")
         name = prefix + (tail if head in HOLDERS and dot and not tail.isdigit() else path)
         gradient = next((by_plain_name[known] for known in gradient_names(path)
-                         if known in by_plain_name), getattr(value, "grad", None))
+                         if known in by_plain_name), attribute(value, "grad"))
         stem, _, last = path.rpartition(".")
         if gradient is None and last in HELD:
             gradient = leaves.get(f"{stem}.grad")
-        data: Any = getattr(value, "data", getattr(value, "value", None))
+        data = attribute(value, "data", attribute(value, "value"))
         if isinstance(value, float) and path in attributes and gradient is not None:
             value = np.array(value)
             setattr(owner, path, value)
         if is_array(value):
             yield name, Parameter(value, gradient)
-        elif is_array(data) and hasattr(value, "grad"):
+        elif is_array(data) and attribute(value, "grad", ...) is not ...:
             yield name, Parameter(data, value.grad)
         else:
             yield from _kept_by(value, f"{name}.", seen)

@@ -187,7 +187,8 @@ def namespaces_of(function: Any) -> list[Namespace] | None:
         if id(x) in seen:
             continue
         seen[id(x)] = x
-        space = vars(x) if isinstance(x, types.ModuleType) else getattr(x, "__globals__", None)
+        space = vars(x) if isinstance(x, types.ModuleType) else (
+            x.__globals__ if isinstance(x, types.FunctionType) else None)
         held = [] if isinstance(x, types.ModuleType) else _held(x)
         if isinstance(space, dict) and id(space) not in spaces:
             name = str(space.get("__name__", ""))

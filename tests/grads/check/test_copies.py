@@ -2,6 +2,7 @@
 
 import functools
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -118,6 +119,47 @@ class Tape(Scale):
         return self.x.grad
 
 
+def Attributes():
+    """An object that keeps its forward and its backward as attributes."""
+    layer = types.SimpleNamespace(W=np.array([2.0, 3.0]), factor=1.0)
+
+    def forward(x):
+        layer.x = x
+        return x * layer.W
+
+    def backward(d):
+        layer.dW = layer.factor * (d * layer.x).sum(0)
+        return d * layer.W
+
+    layer.forward, layer.backward = forward, backward
+    return layer
+
+
+class Names(dict):
+    """A mapping whose items are attributes; one that is not there raises KeyError."""
+
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+
+class Bag(Scale):
+    """A layer that keeps its parameters so, and itself raises KeyError."""
+
+    def __init__(self):
+        self.params, self.grads = Names(W=np.array([2.0, 3.0])), Names(W=np.zeros(2))
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+    def forward(self, x):
+        self.x = x
+        return x * self.params.W
+
+    def backward(self, d):
+        self.grads.W = self.factor * (d * self.x).sum(0)
+        return d * self.params.W
+
+
 class Locked(Scale):
     """A layer with what cannot be copied: a lock, an open file, a generator and a module."""
 
@@ -178,12 +220,12 @@ def test_a_view_of_an_array_is_copied_as_a_view_of_its_copy():
     assert np.array_equal(deep_copy(views[3], {id(F): F.copy("C")}), views[3])
 
 
-@pytest.mark.parametrize("kind", [Scale, Hooks, Defaults, Partials, Tape, Locked])
+@pytest.mark.parametrize("kind", [Scale, Hooks, Defaults, Partials, Tape, Attributes, Bag, Locked])
 def test_functions_that_a_layer_makes_use_its_copy(kind):
     layer, wrong = kind(), kind()
     report = check_layer(layer, X)
     assert report.ok and {"x", "W"} <= {row.name for row in report.rows}
-    assert not hasattr(layer, "dW") and not hasattr(layer, "pull")
+    assert not {"dW", "pull"} & {*vars(layer)}
     wrong.factor = 2.0
     assert check_layer(wrong, X).wrong
 

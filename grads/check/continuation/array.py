@@ -43,9 +43,7 @@ class Continued(np.ndarray):
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any
     ) -> Any:
         bare = [x.view(np.ndarray) if type(x) is Continued else x for x in inputs]
-        index = inputs[1] if method == "at" else None
-        if any(x is original and x is not index and _is_foreign(x)
-               for x, original in zip(bare, inputs, strict=True)):
+        if any(x is original and _is_foreign(x) for x, original in zip(bare, inputs, strict=True)):
             raise refuse("complex numbers are used")
         where = kwargs.pop("where", True) if out is not None and method == "__call__" else True
         try:
@@ -174,6 +172,8 @@ def mapped(values: Any, change: Callable[[Any], Any]) -> Any:
 
 def _is_foreign(x: Any) -> bool:
     """Whether complex numbers are the user's, and not continued real numbers."""
+    if isinstance(x, tuple):  # an index of `at` may hold slices
+        return any(map(_is_foreign, x))
     return np.iscomplexobj(x) and bool((np.abs(np.imag(x)) > LARGE).any())
 
 

@@ -16,6 +16,7 @@ import sysconfig
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import isfunction, ismodule
 from typing import Any
 
 import numpy as np
@@ -187,9 +188,8 @@ def namespaces_of(function: Any) -> list[Namespace] | None:
         if id(x) in seen:
             continue
         seen[id(x)] = x
-        space = vars(x) if isinstance(x, types.ModuleType) else (
-            x.__globals__ if isinstance(x, types.FunctionType) else None)
-        held = [] if isinstance(x, types.ModuleType) else _held(x)
+        space = vars(x) if ismodule(x) else x.__globals__ if isfunction(x) else None
+        held = [] if ismodule(x) else _held(x)
         if isinstance(space, dict) and id(space) not in spaces:
             name = str(space.get("__name__", ""))
             if is_users_module(name):

@@ -27,7 +27,7 @@ import numpy as np
 
 from grads.check.analytic import gradients_case, pair_case, validate_inputs
 from grads.check.case import Case, Labels
-from grads.check.comparison import Check
+from grads.check.comparison import Check, largest_of
 from grads.check.differentiate import AMPLIFIES
 from grads.check.differentiate import METHODS as DERIVATIVES
 from grads.check.directions import Failed, along_directions, lines_together
@@ -215,7 +215,10 @@ def _by_differences(
         raise ValueError("method: expected one that suits the function, got 'complex': "
                          f"{error}") from error
     if str(error) == AMPLIFIES and all(bad.method != "complex" for bad in failed):
-        hint = f"the complex step confirms it, but differences cannot: {error}"
+        from grads.check.tensor_rows import LARGE, OFFSET
+
+        large = any(largest_of(x) > LARGE for x in check.evaluate.inputs.values())
+        hint = f"the complex step confirms it, but differences cannot: {OFFSET if large else error}"
         return [replace(row, status="undecided", hints=(hint,)) for row in check.rows]
     check.notes.append(f"no complex step: {error}; Ridders alone decides")
     return _rows(check, wanted, how, methods[1:], rng)

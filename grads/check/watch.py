@@ -27,6 +27,7 @@ Told = Callable[[str, int, int], None]  # callback: name of the stage, number do
 
 NONE: Mapping[str, np.ndarray] = MappingProxyType({})
 PART = 0.25  # seconds after which progress is reported and the limit is checked
+AFTER = 0.001  # seconds after the limit at which an alarm rings
 RUNS = 12  # approximate number of evaluations for an entry by two methods
 UNSURE = "it differs from the derivative here, but the time was up before that was confirmed"
 
@@ -115,18 +116,23 @@ class Watch:
 
 @contextmanager
 def alarm(watch: Watch) -> Iterator[None]:
-    """Context of an alarm at the watch's limit, if the system has alarms."""
+    """Context of an alarm at the watch's limit, if the system has alarms. It rings again and again:
+    a check inside of the context may have ended by the first."""
     if watch.limit is None or not hasattr(signal, "setitimer") or (
             threading.current_thread() is not threading.main_thread()):
         yield
         return
-    before = signal.signal(signal.SIGALRM, watch.ring)
+    before, start = signal.signal(signal.SIGALRM, watch.ring), time.perf_counter()
+    left = max(watch.limit - watch.seconds, 0.0) + AFTER
+    delay, interval = signal.setitimer(signal.ITIMER_REAL, left, PART)  # of an alarm around this
     try:
-        signal.setitimer(signal.ITIMER_REAL, max(watch.limit - watch.seconds, 0.0) + 0.001)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if delay:
+            left = max(delay - (time.perf_counter() - start), AFTER)
+            signal.setitimer(signal.ITIMER_REAL, left, interval)
 
 
 # --- the result when the time was up ------------------------------------------------------------

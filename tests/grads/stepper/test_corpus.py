@@ -18,7 +18,7 @@ from grads.stepper.explorer.settings import Settings
 # over; entries of arrays; what methods compute
 CARRIED = ("gru_loop", "heun", "soft_dtw", "neuron", "rnn", "padded_conv", "horner", "ctc",
            "dense_object")
-# Of the 262 right functions, the 40 that run each branch of grads/stepper that any of them runs,
+# Of the right functions, the 40 that run each branch of grads/stepper that any of them runs,
 # chosen one by one by what they add a second. The checker's test runs all of them.
 RIGHT = """
     accumulating affine_object arc_length bidirectional bond_yield close_maxima ctc deep_relu

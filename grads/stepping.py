@@ -87,7 +87,7 @@ def run_explore(options: argparse.Namespace) -> int:
         except TimeUp:
             return _not_finished(options)
         if data["verdict"] == "nothing":
-            print(f"{path}: written; {data['notes'][-1]}")
+            print(f"{path}: written; {' '.join(data['notes'])}")
             return 3
         if data["verdict"] == "wrong":
             print(*(note for note in data["notes"] if "WRONG" in note), sep="\n")

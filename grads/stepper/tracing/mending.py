@@ -55,7 +55,7 @@ class Mending:
         for number, value in (read or {}).items():
             replay.readings[number].append(((), value))
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), backward.rewound():
                 result = replay.run(run.given, {})
             kept = run.derivation.kept
             gradients = kept.gradients(replay.arguments, result) if kept else result

@@ -158,7 +158,7 @@ def rerun(
     is_users = isinstance(arguments, Untouched)
     kind = continued if is_users and np.iscomplexobj(steps) else np.asarray
     try:
-        with warnings.catch_warnings(), making_lanes(
+        with warnings.catch_warnings(), trace.rewound(), making_lanes(
                 trace.program.spaces if is_users else [], width, kind):
             # a complex number cast to a real one has lost its step
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
@@ -217,7 +217,7 @@ def alone(
                             for bump, added in perturbations([bump], step)])
     stand_in = replaced(trace.program.spaces) if kind is continued else nullcontext()
     try:
-        with warnings.catch_warnings(), stand_in:
+        with warnings.catch_warnings(), trace.rewound(), stand_in:
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
             return np.reshape(plain(loss(*replay.outcome(arguments, named))), ())[()]
     except (TypeError, np.exceptions.ComplexWarning) as error:
@@ -253,17 +253,16 @@ class Replay:
 
     def run(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
         """Run the perturbed function and return its result, or only the loss if the function
-        assigns the loss on the way. The attributes of a layer are restored afterwards."""
+        assigns the loss on the way. It is run where the trace is `rewound`."""
         self.arguments = arguments
         if isinstance(arguments, Untouched):
             self.arguments = arguments.copied(self.arrays)
         spaces = [(space, name, value) for space in self.program.spaces * bool(self.arrays)
                   for name, value in space.items() if id(value) in self.arrays]
         try:
-            with self.trace.rewound():
-                for space, name, value in spaces:
-                    space[name] = self.arrays[id(value)]
-                return self.program.run(self, *self.arguments, **named)
+            for space, name, value in spaces:
+                space[name] = self.arrays[id(value)]
+            return self.program.run(self, *self.arguments, **named)
         except Reached as reached:
             return reached.args[0]
         finally:

@@ -62,9 +62,11 @@ class Own:
         known = {numbers.status for numbers in self.pair.results}
         if "wrong" in known | {said} or self.written_over is not None:
             return "wrong"
+        if not known and not said:
+            return "nothing"
         if self.refused or said == "undecided" or (said != "ok" and "undecided" in known):
             return "undecided"
-        return "right" if known or said == "ok" else "nothing"
+        return "right"
 
     def notes(self) -> list[str]:
         """Sentences on the returned gradients."""

@@ -114,8 +114,8 @@ def test_right_functions_are_right(pair):
     largest = max(np.abs(d).max() for d in actual.values())
     case = case_of(pair, pair.functions())
     for name, d in actual.items():
-        moved = np.spacing(np.abs(case.inputs[name]).max()) / 1e-3  # how inexactly by a step
-        limit = 1e-4 if coarse(case) else 1e-7 + 4 * moved
+        inexact = np.spacing(np.abs(case.inputs[name]).max()) / 1e-3  # relative error of a step
+        limit = 1e-4 if coarse(case) else 1e-7 + 4 * inexact
         numeric = differentiated(pair, name)
         known = ~np.isnan(numeric)
         size = max(np.abs(d).max(), 1e-4 * largest)  # a gradient that is zero has rounding only

@@ -1,4 +1,4 @@
-"""Tests whether the complex step suits a function: whether that is analytic."""
+"""Tests whether a function is analytic, so that the complex step suits it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from grads.check.differentiate import AMPLIFIES, EPS, ROUNDINGS, Numeric, Probe,
 from grads.check.evaluate import Evaluator, Line, weights_of
 from grads.check.kinks import find_kink_along
 
-CLOSER_WITHIN = (2.0**-5, 2.0**-8)  # the same in a second direction
-SECOND = (2.0**-17, 2.0**-24, 2.0**-31, 2.0**-38)  # steps h in a second direction; one of them
-# must agree. The last is for inputs with a large offset, as epoch seconds
+SECOND = (2.0**-17, 2.0**-24, 2.0**-31, 2.0**-38)  # steps h in a second direction; one must agree.
+# The last is for inputs with a large offset, such as epoch seconds
+CLOSER_WITHIN = (2.0**-5, 2.0**-8)  # fractions of the largest step that stays in the domain
 STRETCH = 2.0**10  # times h: largest relative change of small inputs by these steps
-CLEAR = 1e-2  # with the last, rounding is less than this fraction of the derivative
+CLEAR = 1e-2  # fraction of the derivative that rounding must stay below at the last step
 ALIKE = 1e-4  # relative difference of the derivatives in two directions
 DIFFERS = ("f: the derivative is not the same in all directions of the complex plane: something is "
            "not analytic (a complex conjugate, an absolute value outside of NumPy)")
-CHAOTIC = 2.0**20  # relative change of outputs by that of inputs, from which this is so
+CHAOTIC = 2.0**20  # ratio of relative changes, outputs to inputs, that amplifies rounding
 LOST = ("f: a small complex step is lost: real and imaginary parts are mixed, each with the "
         "other's rounding (a Fourier transform outside of NumPy)")
 
@@ -31,7 +31,7 @@ def second_direction(
 
     The derivative of an analytic function is the same in all directions. Here t = (1 + i) h: the
     real and the imaginary part of a difference must agree with each other and, except at a kink,
-    with the derivative `by_complex_step`. Returns "" if they agree at one of three step sizes, or
+    with the derivative `by_complex_step`. Returns "" if they agree at one of four step sizes, or
     if rounding is too large to decide. Otherwise returns why the complex step cannot be used.
     """
     probe = Probe(evaluate, weights_of(evaluate, upstream), line)

@@ -104,8 +104,8 @@ class Check:
         self.apart: set[str] = set()
 
     def left_out(self, method: str, numeric: np.ndarray) -> bool:
-        """Whether a method has no finite derivative, since its steps leave the domain. The notes
-        say so."""
+        """Whether a method has no finite derivative. The notes say why: its steps leave the domain,
+        or rounding changes an output as much as they do."""
         chaotic = any(np.isinf(noise).any() for noise in self.evaluate.noise.values())
         note = f"{HEADINGS[method]}: " + (
             AMPLIFIES if chaotic else "not run, its steps leave the domain")

@@ -49,10 +49,11 @@ RIDDERS_STEP = 2.0**-5  # largest step of the first iteration; extrapolation to 
 LEVELS = 4  # halvings an iteration: 8 evaluations
 ITERATIONS = 4  # further iterations if the first is too inexact
 SMALLER = 4  # still further ones if the differences alone decide
-WITNESSES, WITNESS = (1, 3), 0.7  # of these steps, and this fraction of them
-SURE = 10.0  # times the error of a difference
-CONTRADICTS = 1e-2  # relative difference of a slope over a shorter step that contradicts
-LAST, ENOUGH = 2, 1e-3  # the last two, if those before have this relative error or more
+WITNESSES = (1, 3)  # before these further steps a shorter one, a witness, must not contradict
+WITNESS = 0.7  # length of a witness, in steps
+SURE = 10.0  # errors by which its slope must differ to contradict, and in addition
+CONTRADICTS = 1e-2  # this fraction of the derivative
+LAST, ENOUGH = 2, 1e-3  # the last two steps are tried only if this relative error is left
 CLOSER = 2.0**-8  # factor of their steps
 WIDER = 8.0  # factor of the steps if the function is computed in less than float64
 GOOD = 1e-8  # relative error that is good enough
@@ -252,9 +253,9 @@ def _with_other_steps(probe: Probe, h: float, best: Numeric, rounding: Array) ->
         if _settled(best, rounding, GOOD if k < lenient or doubted else ENOUGH):
             doubted = witnessed and step < shortest and (
                 doubted or k in WITNESSES) and _contradicted(probe, best, WITNESS * step)
-            if not doubted and (not witnessed or k >= WITNESSES[-1]):
-                return best
             if not doubted:
+                if not witnessed or k >= WITNESSES[-1]:
+                    return best
                 continue
         best, rounding = closest(step)
         shortest = min(shortest, step)

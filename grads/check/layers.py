@@ -147,7 +147,7 @@ class LayerRun:
         _, passed = self.forward(copies := {name: np.array(a) for name, a in parameters.items()})
         after = parameters_of(passed.layer)
         self.parameters = [name for name in parameters
-                           if name in after and any(kept is copies[name] for kept in (
+                           if name in after and any(array is copies[name] for array in (
                                after[name].value, after[name].value.base))]
         _validate_memory({name: value for name, value in flatten(
             attributes_of(layer) or {"": layer}).items() if name in self.parameters})

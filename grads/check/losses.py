@@ -23,14 +23,12 @@ from grads.check.result import Finding
 from grads.check.substitution import (
     Arrays,
     Subject,
-    argument_names,
     check_made,
     is_array,
     is_numbers,
     named_gradients,
     parameters_of,
     returned_names,
-    source_of,
 )
 
 
@@ -49,19 +47,11 @@ def check_loss(
     missing.
     """
     def make() -> tuple[Case, Arrays, list[str], list[Finding]]:
-        run = LossRun(Subject(f, with_arrays(f, inputs), keywords or {}), gradients)
+        run = LossRun(Subject(f, inputs, keywords or {}), gradients)
         case = Case(dict(run.subject.arrays), run.forward, run.vjp, labels=dict(labels or {}))
         return case, {"loss": np.ones(())}, run.notes, []
 
     return check_made(make, getattr(f, "__name__", "loss"), how)
-
-
-def with_arrays(f: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
-    """The inputs; floats of which f returns a gradient, as dS of S, are arrays."""
-    labels, names = returned_names(f), argument_names([f], len(inputs))
-    return [np.array(value) if isinstance(value, float) and any(
-                source_of(label, [name]) for label in labels) else value
-            for name, value in zip(names, inputs, strict=True)]
 
 
 class LossRun:

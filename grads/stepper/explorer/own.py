@@ -30,7 +30,7 @@ from grads.check.layers import (
     check_layer,
     set_to_zero,
 )
-from grads.check.losses import LossRun, with_arrays
+from grads.check.losses import LossRun
 from grads.check.nesting import flatten, like
 from grads.check.report import Report
 from grads.check.substitution import Subject, returned_names
@@ -171,7 +171,7 @@ class Written:
     def loss(self, function: Any) -> Derivation:
         """The derivation of a function that returns a loss with its gradients. Raises ValueError if
         it does not."""
-        run = LossRun(Subject(function, with_arrays(function, self.inputs), {}))
+        run = LossRun(Subject(function, self.inputs, {}))
         call = run.subject.call
         names = returned_names(call)
         name = names[run.number] if run.number < len(names) else ""

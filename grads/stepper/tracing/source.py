@@ -75,8 +75,8 @@ def definition_of(module: ast.Module, function: FunctionType) -> ast.stmt:
              and [name.arg for name in ast.walk(node.args) if isinstance(name, ast.arg)] == list(
                  code.co_varnames[:code.co_argcount + code.co_kwonlyargcount])]
     if len(found) != 1:
-        raise UserError(f"{code.co_filename}:{code.co_firstlineno}: of a lambda beside others in "
-                        "its line the steps cannot be traced: write it with def")
+        raise UserError(f"{code.co_filename}:{code.co_firstlineno}: several lambdas in one "
+                        "line cannot be told apart: write it with def")
     node = found[0]
     body = ast.copy_location(ast.Return(node.body), node.body)
     definition = ast.copy_location(ast.FunctionDef(LAMBDA, node.args, [body], []), node)

@@ -161,7 +161,7 @@ def sources_of(codes: Sequence[CodeType]) -> list[Source]:
                  and id(f.__code__) in order] if order else []
     sources = []
     for function in sorted(functions, key=lambda f: order[id(f.__code__)]):
-        tree = _tree_of(function.__code__)
+        tree = tree_of(function.__code__)
         if tree is None:
             continue
         tree.decorator_list, tree.returns = [], None
@@ -178,7 +178,7 @@ def sources_of(codes: Sequence[CodeType]) -> list[Source]:
     return sources
 
 
-def _tree_of(code: CodeType) -> ast.FunctionDef | None:
+def tree_of(code: CodeType) -> ast.FunctionDef | None:
     """The syntax tree of a function, or of a lambda as a function with a `return`."""
     positions = {*code.co_positions()}
     for node in _functions("".join(linecache.getlines(code.co_filename))):
@@ -188,12 +188,10 @@ def _tree_of(code: CodeType) -> ast.FunctionDef | None:
         if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and (
                 node.body.lineno, node.body.end_lineno, node.body.col_offset,
                 node.body.end_col_offset) in positions:
-            tree = ast.parse("def rule():\n    return").body[0]
-            assert isinstance(tree, ast.FunctionDef)
             rule = copy.deepcopy(node)
-            tree.args = rule.args
-            tree.body = [ast.copy_location(ast.Return(rule.body), rule.body)]
-            return ast.copy_location(tree, rule)
+            body = ast.copy_location(ast.Return(rule.body), rule.body)
+            tree = ast.FunctionDef(code.co_name, rule.args, [body], [])
+            return ast.fix_missing_locations(ast.copy_location(tree, rule))
     return None
 
 

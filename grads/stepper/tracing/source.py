@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from types import FunctionType
 
 from backend.errors import UserError
+from grads.check.diagnosis.instrument import tree_of
 
 LAMBDA = "<lambda>"  # the name of a function without one
 EQUATION = re.compile(r"(?<![\w.])\d+\.\d+(?!\.?\d)")  # 2.36, but not 4.2.3, a section
@@ -34,9 +35,8 @@ class Source:
             raise UserError(f"{self.file}:{first}: {function.__qualname__} cannot be traced: its "
                             f"source does not parse alone ({error})") from None
         ast.increment_lineno(module, first - 1)
-        definition = module.body[0]
-        if function.__name__ == LAMBDA:
-            definition = definition_of(module, function)
+        definition = (tree_of(function.__code__) if function.__name__ == LAMBDA
+                      else module.body[0])
         if not isinstance(definition,
                           ast.FunctionDef) or definition.name != function.__code__.co_name:
             raise UserError(f"{self.file}:{first}: {function.__qualname__} cannot be traced: only "
@@ -65,22 +65,6 @@ def source_of(function: FunctionType) -> tuple[str, str, int]:
         raise UserError(f"{function.__qualname__} has no source to trace ({code.co_filename}, line "
                         f"{code.co_firstlineno}): write it in a file") from None
     return code.co_filename, textwrap.dedent("".join(lines)), max(first, 1)
-
-
-def definition_of(module: ast.Module, function: FunctionType) -> ast.stmt:
-    """A lambda as the definition of a function. Raises `UserError` if its line has several."""
-    code = function.__code__
-    found = [node for node in ast.walk(module)
-             if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
-             and [name.arg for name in ast.walk(node.args) if isinstance(name, ast.arg)] == list(
-                 code.co_varnames[:code.co_argcount + code.co_kwonlyargcount])]
-    if len(found) != 1:
-        raise UserError(f"{code.co_filename}:{code.co_firstlineno}: several lambdas in one "
-                        "line cannot be told apart: write it with def")
-    node = found[0]
-    body = ast.copy_location(ast.Return(node.body), node.body)
-    definition = ast.copy_location(ast.FunctionDef(LAMBDA, node.args, [body], []), node)
-    return ast.fix_missing_locations(definition)
 
 
 def edited(text: str, old: str, new: str, name: str) -> str:

@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -46,7 +47,8 @@ def _act(
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     for reader in readers:
         reader.close()
-    act(writer)
+    with suppress(BrokenPipeError):  # the reader's process no longer reads
+        act(writer)
 
 
 def in_processes(
@@ -98,8 +100,6 @@ def _send(work: Callable[[int], Iterable[Any]], k: int, writer: Connection) -> N
         with progress.hidden():
             for result in work(k):
                 writer.send((None, result))
-    except BrokenPipeError:  # the parent no longer reads
-        pass
     except Exception as error:
         writer.send((error, None))
 

@@ -17,6 +17,15 @@ BLOCKED = START + """
 print(list(in_processes(lambda k: [signal.pthread_sigmask(signal.SIG_BLOCK, ())], 1)))
 """
 
+UNREAD = """
+import time
+from nmt.processes import start
+process, reader = start(lambda writer: (time.sleep(0.1), writer.send(1)))
+reader.close()
+process.join()
+print(process.exitcode)
+"""
+
 
 def said(program: str) -> tuple[str, str]:
     """What a program writes to stdout and stderr."""
@@ -31,3 +40,7 @@ def test_ctrl_c_while_a_process_is_started_is_not_lost() -> None:
 
 def test_a_process_has_no_signal_blocked() -> None:
     assert said(BLOCKED) == ("[(0, set())]\n", "")
+
+
+def test_a_process_whose_reader_is_gone_ends_quietly() -> None:
+    assert said(UNREAD) == ("0\n", "")

@@ -11,7 +11,7 @@ A mistake replaces the text `old` by `new`. `old` occurs once in NAME's part of 
 functions and the helpers before them). `first` is the first variable of the backward that is wrong;
 "second call" if gradients are right until the backward runs again on the same cache; "first call"
 if they are right only for the inputs of the first call. The hint is a pattern of the checker's
-diagnosis. A mistake without a hint has no name.
+diagnosis. A mistake without a hint has no name. A file may count calls in CALLS["count"].
 """
 
 from __future__ import annotations

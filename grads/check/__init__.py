@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,13 @@ from grads.check.evaluate import NotAnalytic
 from grads.check.iterations import iterations_undecided
 from grads.check.jacobians import jacobian as jacobian
 from grads.check.precision import observe_noise, unseen
-from grads.check.prepare import Upstream, padding_findings, prepared, wanted_names
+from grads.check.prepare import (
+    Upstream,
+    padding_findings,
+    prepared,
+    prepared_alike,
+    wanted_names,
+)
 from grads.check.report import Report
 from grads.check.result import Finding, Row
 from grads.check.state import State, findings_elsewhere, special
@@ -106,7 +113,7 @@ def check_case(
     case: Case, *, rng: np.random.Generator | None = None, names: Sequence[str] | None = None,
     upstream: Upstream = None, alone: bool = True, vanish: bool = True,
     empty: bool = False, title: str = "gradient check", time_limit: float | None = None,
-    watch: Watch | None = None, **extent: Any,
+    watch: Watch | None = None, state: State | None = None, **extent: Any,
 ) -> Report:
     """Check the gradients of one case.
 
@@ -115,7 +122,8 @@ def check_case(
     returns them from the outputs, None for random gradients; alone, whether each output is also
     given one alone; vanish, whether a gradient may be zero everywhere; empty, whether all tensors
     may have no entries; time_limit in seconds, after which the report says what was covered; watch,
-    instead of a time limit; extent, the fields of `Extent`. Raises ValueError for invalid ones.
+    instead of a time limit; state of the user's code, if it is not that of the case's functions;
+    extent, the fields of `Extent`. Raises ValueError for invalid ones.
 
     What is passed in, and what the code may have changed, is restored. The check also finds code
     that writes into its arguments, runs that differ, and padding (`case.zeros`) with a gradient.
@@ -127,7 +135,7 @@ def check_case(
     rng = np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])
     validate_inputs(case.inputs)
     wanted = list(case.inputs) if names is None else wanted_names(case.inputs, names)
-    state = State(case.forward, case.vjp)
+    state = state or State(case.forward, case.vjp)
     case = replace(case, inputs={name: np.array(x) for name, x in case.inputs.items()})
     case = watch.watched(case) if watch.active else case
     findings: list[Finding] = []
@@ -135,6 +143,9 @@ def check_case(
     check = None
     try:
         check = prepared(case, wanted, upstream, alone, watch, rng, findings)
+        if any(finding.kind == "random" for finding in findings):
+            check = prepared_alike(case, state, check, findings, partial(
+                prepared, wanted=wanted, upstream=upstream, alone=alone, watch=watch, rng=rng))
         if check is None:
             return Report([], findings, title, seconds=watch.seconds)
         wanted = [name for name in wanted if name in check.case.inputs]  # which have gradients

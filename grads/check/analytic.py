@@ -23,6 +23,7 @@ from grads.check.nesting import (
 
 Arrays = Mapping[str, Any]
 NOTHING = "does the backward return nothing?"
+ROUNDINGS = 64  # by which two runs may differ: sums over a set come in any order
 LARGEST = 1e300  # of an input: steps and sums of a check stay finite
 FROZEN = "expected it inside the function (a lambda or functools.partial), not among the inputs"
 
@@ -250,6 +251,30 @@ def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}"
     return "None" if value is None else "a function" if callable(value) else type(value).__name__
+
+
+def written_out(case: Case, gradients: Arrays) -> Mapping[str, np.ndarray]:
+    """All gradients of a case, written out in full."""
+    return {name: dense(d, name, case.inputs) for name, d in gradients.items()}
+
+
+def copies(arrays: Arrays, dtype: Any = None) -> dict[str, np.ndarray]:
+    """Copies of arrays, in another dtype if one is given."""
+    return {name: np.array(a, dtype) for name, a in arrays.items()}
+
+
+def unequal(actual: Arrays, expected: Arrays) -> list[str]:
+    """The names of the arrays that differ by more than rounding."""
+    return [name for name in differing(actual, expected)
+            if not rounded(actual[name], expected[name])]
+
+
+@np.errstate(all="ignore")
+def rounded(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays differ by a few roundings of their largest entry at most."""
+    eps = np.finfo(b.dtype).eps if b.dtype.kind in "fc" else 0.0
+    few = np.abs(a - b) <= ROUNDINGS * eps * np.abs(b[np.isfinite(b)]).max(initial=0.0)
+    return bool((few | (a == b) | (np.isnan(a) & np.isnan(b))).all())
 
 
 def differing(actual: Arrays, expected: Arrays) -> list[str]:

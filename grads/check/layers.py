@@ -70,8 +70,9 @@ def check_layer(
         return case, {"f": np.ones(())} if run.is_loss else None, run.notes, run.unchecked
 
     title = type(layer).__name__
-    report = check_made(lambda: make(True), title, dict(how))
-    if report.wrong and not check_made(lambda: make(False), title, how | {"diagnosis": 0}).wrong:
+    report = check_made(lambda: make(True), layer, title, dict(how))
+    if report.wrong and not check_made(
+            lambda: make(False), layer, title, how | {"diagnosis": 0}).wrong:
         return replace(report, notes=(*report.notes, FIRST_CALL))
     return report
 

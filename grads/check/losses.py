@@ -51,7 +51,7 @@ def check_loss(
         case = Case(dict(run.subject.arrays), run.forward, run.vjp, labels=dict(labels or {}))
         return case, {"loss": np.ones(())}, run.notes, []
 
-    return check_made(make, getattr(f, "__name__", "loss"), how)
+    return check_made(make, f, getattr(f, "__name__", "loss"), how)
 
 
 class LossRun:

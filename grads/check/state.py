@@ -36,13 +36,17 @@ class State:
     """The state that some functions can change: all that they reach through their closures, their
     object and the names of their module, and NumPy's global random generator.
 
-    Attribute: mutable, whether something may be kept from call to call: whether there is an object
-    of a user's class, or a variable of a user's function that is a list, a dict or None.
+    Argument: functions, or objects with methods. Attribute: mutable, whether something may be kept
+    from call to call: whether there is an object of a user's class, or a variable of a user's
+    function that is a list, a dict or None.
     """
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
         self.mutable = False
-        self._undo: list[Callable[[], Any]] = [partial(np.random.set_state, np.random.get_state())]
+        self._undo: list[Callable[[], Any]] = []
+        # what is not undone before a run: random numbers must differ, and a name of NumPy stands
+        # for another function during a complex step
+        self._at_the_end = [partial(np.random.set_state, np.random.get_state())]
         seen: dict[int, Any] = {}
         pending = [value for function in functions for value in self._reached(function)]
         while pending and len(seen) < MOST:
@@ -53,6 +57,12 @@ class State:
 
     def restore(self) -> None:
         """Restore the state."""
+        self.rewind()
+        for undo in self._at_the_end:
+            undo()
+
+    def rewind(self) -> None:
+        """Restore all but random generators, and names that stand for functions or modules."""
         for undo in self._undo:
             undo()
 
@@ -71,25 +81,37 @@ class State:
             return list(value.values()) if len(value) < MOST else ()
         elif isinstance(value, types.FunctionType):
             return self._reached(value) if is_users_module(str(value.__module__)) else ()
+        elif isinstance(value, (types.ModuleType, type)):
+            return self._keep_names(value)
         elif not isinstance(value, STATELESS):
             return self._keep_object(value)
         return ()
 
+    def _keep_names(self, owner: Any) -> Iterable[Any]:
+        """Remember the variables of a user's module or class. Returns their values, and the methods
+        of the class."""
+        if not is_users_module(str(getattr(owner, "__module__", owner.__name__))):
+            return ()
+        values = {name: value for name, value in vars(owner).items() if name[:2] != "__"}
+        self._undo += [partial(setattr, owner, name, value) for name, value in values.items()
+                       if not (callable(value) or hasattr(value, "__get__")
+                               or isinstance(value, types.ModuleType))]
+        return list(values.values())
+
     def _keep_object(self, value: Any) -> Iterable[Any]:
         """Remember an object. Returns the values that it holds."""
         if isinstance(value, np.random.Generator):
-            self._undo.append(partial(
+            self._at_the_end.append(partial(
                 setattr, value.bit_generator, "state", copy.deepcopy(value.bit_generator.state)))
         elif isinstance(value, np.random.RandomState):
-            self._undo.append(partial(value.set_state, value.get_state()))
+            self._at_the_end.append(partial(value.set_state, value.get_state()))
         elif isinstance(value, types.MethodType):
             return value.__self__, value.__func__
         elif isinstance(value, functools.partial):
             return value.func, value.args, value.keywords
         elif hasattr(value, "__dict__") and is_users_module(type(value).__module__):
             self.mutable = True
-            return [vars(value), *(
-                method for cls in type(value).__mro__ for method in vars(cls).values())]
+            return [vars(value), *type(value).__mro__]
         return ()
 
     def _reached(self, function: Any) -> Iterable[Any]:
@@ -108,7 +130,9 @@ class State:
         for name in _names(function.__code__):
             if name in space:
                 values.append(space[name])
-                self._undo.append(partial(space.__setitem__, name, values[-1]))
+                named = callable(values[-1]) or isinstance(values[-1], types.ModuleType)
+                undo = self._at_the_end if named else self._undo
+                undo.append(partial(space.__setitem__, name, values[-1]))
         self.mutable |= is_users and any(
             value is None or isinstance(value, (dict, list)) for value in values)
         return values

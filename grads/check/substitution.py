@@ -27,6 +27,7 @@ from grads.check.copies import deep_copy
 from grads.check.nesting import flatten, is_branch, parameters_of_call
 from grads.check.report import Report
 from grads.check.result import Finding
+from grads.check.state import State
 from grads.check.watch import TimeUp, Watch, unfinished
 
 PATTERNS = ("d{}", "grad{}", "{}grad", "g{}", "{}gradient", "delta{}")  # without underscores
@@ -41,17 +42,21 @@ Arrays = Mapping[str, Any]
 
 
 def check_made(
-    make: Callable[[], tuple[Case, Arrays | None, Iterable[str], list[Finding]]], title: str,
-    how: dict[str, Any],
+    make: Callable[[], tuple[Case, Arrays | None, Iterable[str], list[Finding]]], users: Any,
+    title: str, how: dict[str, Any],
 ) -> Report:
     """Check the case that `make` returns, with its upstream gradient, notes and findings. `make`
-    runs the user's code."""
-    how = {"title": title, "watch": Watch(how.pop("time_limit", None)), **how}
+    runs the user's code. Argument users: the object or function, whose state is restored."""
+    state = State(users)
+    state.mutable = False  # every run gets a copy
+    how = {"title": title, "watch": Watch(how.pop("time_limit", None)), "state": state, **how}
     try:
         with how["watch"].user_code():
             case, upstream, notes, findings = make()
     except TimeUp:
         return unfinished(how["title"], how["watch"])
+    finally:
+        state.restore()
     report = check_case(case, upstream=upstream, **how)
     return replace(report, notes=(*report.notes, *notes), findings=[*report.findings, *findings])
 

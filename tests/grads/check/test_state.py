@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 
 from grads.check import check_gradients, check_pair
 from grads.check.analytic import pair_case
+from grads.check.layers import check_layer
+from grads.check.losses import check_loss
 from grads.check.state import State
 
 RNG = np.random.default_rng(17)
@@ -130,6 +134,77 @@ def test_a_layer_that_keeps_its_first_call(make, used):
     report = check_pair(*pair_of(layer), [x, layer.W, layer.b])
     assert report.verdict == "wrong"
     assert "does it keep something of its first call?" in str(report)
+
+
+# --- functions that count their calls -----------------------------------------------------------
+
+CALLS = {"count": 0}
+
+
+def slower(x):
+    """Depends on the number of calls."""
+    CALLS["count"] += 1
+    return x**2 / CALLS["count"], (x, CALLS["count"])
+
+
+class Slower(Linear):
+    """Counts the calls of all layers of the class."""
+
+    calls = 0
+
+    def forward(self, x):
+        Slower.calls += 1
+        self.count = Slower.calls
+        return super().forward(x) / self.count
+
+    def backward(self, dy):
+        return super().backward(dy / self.count)
+
+
+def test_functions_that_count_their_calls():
+    config = ModuleType("users_config")
+    config.calls = 0
+
+    def counted(x):
+        config.calls += 1
+        return (x**3).sum() / config.calls
+
+    def gradient(x):  # counts, too
+        config.calls += 1
+        return 3 * x**2 / config.calls
+
+    def loss(W):
+        CALLS["count"] += 1
+        return (W**2).sum() / CALLS["count"], 2 * W / CALLS["count"]
+
+    x = RNG.normal(size=(4, 3))
+    reports = [
+        check_pair(slower, lambda d, cache: 2 * d * cache[0] / cache[1], [x]),
+        check_gradients(counted, [x], gradient),
+        check_gradients(counted, [x], lambda x: 3 * x**2 / config.calls),
+        check_layer(Slower(), x),
+        check_loss(loss, x),
+    ]
+    for report in reports:
+        report.raise_if_wrong()
+        assert "each run starts from the same variables" in str(report)
+    assert (CALLS["count"], Slower.calls, config.calls) == (0, 0, 0)
+
+
+def test_a_wrong_function_that_counts_its_calls():
+    report = check_pair(slower, lambda d, cache: d * cache[0] / cache[1], [RNG.normal(size=3)])
+    assert "it is off by the factor 0.5" in str(report)
+
+
+@pytest.mark.parametrize("rng", [np.random.default_rng(3), np.random.RandomState(3), np.random])
+def test_random_numbers_beside_a_counter(rng):
+    def dropped(x):
+        CALLS["count"] += 1
+        mask = (rng.uniform(size=x.shape) > 0.5) / CALLS["count"]
+        return x * mask, mask
+
+    report = check_pair(dropped, lambda d, mask: d * mask, [RNG.normal(size=(4, 3))])
+    assert report.verdict == "wrong" and "two runs of the function differ" in str(report)
 
 
 def test_a_variable_of_the_module_and_of_a_closure():

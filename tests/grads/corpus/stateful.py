@@ -243,3 +243,37 @@ stacked_steps_wrong = [
     ("            da = dh * (1 - h_next**2)\n", "            da = (1 - h_next**2) * dh**2\n", "da",
      "the gradient squared"),
 ]
+
+
+CALLS = {"count": 0}
+
+
+def annealed_softmax_inputs(rng):
+    return rng.normal(size=(3, 4)), rng.normal(size=(4, 5))
+
+
+def annealed_softmax_forward(x, W):
+    CALLS["count"] += 1
+    temperature = 1 / (1 + 0.5 * CALLS["count"])
+    z = x @ W / temperature
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=1, keepdims=True)
+    return p, (x, W, p, temperature)
+
+
+def annealed_softmax_backward(dp, cache):
+    x, W, p, temperature = cache
+    dz = p * (dp - (dp * p).sum(axis=1, keepdims=True)) / temperature
+    dW = x.T @ dz
+    dx = dz @ W.T
+    return dx, dW
+
+
+annealed_softmax_wrong = [
+    ("keepdims=True)) / temperature", "keepdims=True))", "dz", "the temperature is lost",
+     r"factor|temperature"),
+    ("keepdims=True)) / temperature", "keepdims=True)) / (1 / (1 + 0.5 * (CALLS['count'] + 1)))",
+     "dz", "the temperature of the next call", "factor"),
+    ("dW = x.T @ dz", "dW = x.T @ dz / (1 + CALLS['count'])", "dW",
+     "divided by the number of calls", "factor"),
+]

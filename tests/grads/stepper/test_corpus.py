@@ -18,14 +18,14 @@ from grads.stepper.explorer.settings import Settings
 # over; entries of arrays; what methods compute
 CARRIED = ("gru_loop", "heun", "soft_dtw", "neuron", "rnn", "padded_conv", "horner", "ctc",
            "dense_object")
-# Of the right functions, the 40 that run each branch of grads/stepper that any of them runs,
+# Of the right functions, the 41 that run each branch of grads/stepper that any of them runs,
 # chosen one by one by what they add a second. The checker's test runs all of them.
 RIGHT = """
-    accumulating affine_object arc_length bidirectional bond_yield close_maxima ctc deep_relu
-    float32_loss fourier garch gelu_erf glu hinge ignored_output im2col in_place interpolation
-    log_mel lstm_cell masked_attention masked_write max_pool_loop mixture named_outputs neuron
-    picked relu_layer rnn_lists rowwise safe_root scale_shift segment_mean shared_variables
-    sinkhorn sparse_logistic spectral_filter top_k transposed_conv tree_net
+    accumulating affine_object annealed_softmax arc_length bidirectional bond_yield close_maxima
+    ctc deep_relu float32_loss fourier garch gelu_erf glu hinge ignored_output im2col in_place
+    interpolation log_mel lstm_cell masked_attention masked_write max_pool_loop mixture
+    named_outputs neuron picked relu_layer rnn_lists rowwise safe_root scale_shift segment_mean
+    shared_variables sinkhorn sparse_logistic spectral_filter top_k transposed_conv tree_net
 """.split()
 LATER = (SECOND_CALL, FIRST_CALL)  # right at first
 SAMPLE = [(pair, wrong) for pair, wrong in WRONG[::6] if wrong.first not in LATER][::3]

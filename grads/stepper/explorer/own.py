@@ -7,7 +7,6 @@ is a layer. If NAME stands alone, there is nothing to verify.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -21,6 +20,7 @@ import numpy as np
 from backend.errors import UserError
 from grads.check import check_pair
 from grads.check.contained import contained
+from grads.check.copies import deep_copy
 from grads.check.layers import (
     BACKWARDS,
     FORWARDS,
@@ -117,7 +117,7 @@ class Written:
             inputs = self.inputs if signature(function).parameters else []
             self.check_that_it_takes(call, inputs)
             program = Program(function, self.follow, returns=True, rewrites=self.rewrites)
-            result = record(program, copied_for(call, inputs), {}).result
+            result = record(program, deep_copy((*bound(call), *inputs), {}), {}).result
             if error := made_layer(self.target, program.start, result):
                 raise error
 
@@ -146,7 +146,7 @@ class Written:
 
     def scalar(self, scalar: Any, gradient: Any) -> Derivation:
         """The derivation of a scalar function NAME and its NAME_gradient."""
-        result = scalar(*copy.deepcopy(self.inputs))
+        result = scalar(*deep_copy(self.inputs, {}))
         if np.size(result) != 1:
             raise UserError(f"{self.target}: expected one number, as NAME_gradient needs it, got "
                             f"an array of shape {np.shape(result)}; of arrays, write NAME_forward "
@@ -157,7 +157,7 @@ class Written:
 
     def pair(self, forward: Any, backward: Any) -> Derivation:
         """The derivation of NAME_forward, which returns outputs and a cache, and NAME_backward."""
-        result = forward(*copy.deepcopy(self.inputs))
+        result = forward(*deep_copy(self.inputs, {}))
         if not isinstance(result, tuple) or len(result) != 2:
             name = getattr(forward, "__name__", type(forward).__name__)
             raise UserError(f"{self.target}: expected {name} to return (outputs, "
@@ -207,7 +207,7 @@ class Written:
             layer = example.arguments[0]
             set_to_zero(layer)
             passed = run.passed(getattr(layer, call.__name__), result)[1]
-            return layer, *run.arguments(passed, flatten(copy.deepcopy(upstream)), RATE)
+            return layer, *run.arguments(passed, flatten(deep_copy(upstream, {})), RATE)
 
         kept = Kept(run.subject.arrays, lambda after, result: run.gradients(
             after[0], result, run.subject.arrays))
@@ -232,15 +232,6 @@ def report_of(check: Any, functions: tuple[Any, ...], inputs: list[Any], refusal
         refusals += [str(error)] * str(error).startswith("gradients: ")
         return None
     return report
-
-
-def copied_for(call: Any, inputs: list[Any]) -> tuple[Any, ...]:
-    """Copies of the arguments of a call. Raises `UserError` for an object that holds a lock, an
-    open file or the like."""
-    try:
-        return copy.deepcopy((*bound(call), *inputs))
-    except TypeError as error:
-        raise UserError(f"expected objects that can be copied: {error}") from error
 
 
 def bound(call: Any) -> tuple[Any, ...]:

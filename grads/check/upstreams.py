@@ -6,7 +6,8 @@ linear.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from grads.check.case import Case
 from grads.check.result import Finding
 
 CONSTANT = 1e-4  # fraction of the largest gradient that may not depend on the upstream gradient
-# Factors of the upstream gradient. A backward may iterate to an absolute tolerance: with small ones
-# it is less exact, and with very large ones it may not end.
+# Factors of the upstream gradient
 SCALES = (-(2.0**6), 2.0**-6)
 SCALES_OF_HALF = (-(2.0**4), 2.0**-4)  # the same in float16
-FURTHER = (2.0**-30, -(2.0**-31), 2.0**7)  # factors that show how it is not linear
+ENDING = -(2.0**2)  # of a backward that may iterate to an absolute tolerance: with larger factors
+# that may be below one rounding, and it would not end
+FURTHER = (2.0**-30, -(2.0**-31), -(2.0**6), 2.0**7)  # factors that show how it is not linear
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -29,9 +31,11 @@ Arrays = Mapping[str, np.ndarray]
 def linearity_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Finding]:
     """Faults of a backward that show with other upstream gradients: it must be linear in them, and
     two runs must give the same. Small and large ones show what is dropped and what is clipped."""
-    scales = SCALES_OF_HALF if case.dtype == np.float16 else SCALES
-    if any(differing(_scaled(case, upstream, gradients, factor), gradients) for factor in scales):
-        return _faults_of_scaling(case, upstream, gradients, scales)
+    large, small = SCALES_OF_HALF if case.dtype == np.float16 else SCALES
+    if differing(_scaled(case, upstream, gradients, small), gradients):
+        return _faults_of_scaling(case, upstream, gradients, (ENDING, small))
+    if differing(_scaled(case, upstream, gradients, large), gradients):
+        return _faults_of_scaling(case, upstream, gradients, (large, small))
     return []
 
 
@@ -48,14 +52,26 @@ def _faults_of_scaling(
             gradients, dtype = _scaled(case, upstream, gradients, 1.0, np.float64), np.float64
         except Exception:  # the code may insist on its dtype
             pass
-    factors = (*scales, -0.5, 0.0, *FURTHER)
-    scaled = [_scaled(case, upstream, gradients, factor, dtype) for factor in factors]
+
+    def at(factors: Sequence[float]) -> list[Arrays]:
+        return [_scaled(case, upstream, gradients, factor, dtype) for factor in factors]
+
+    @cache
+    def further() -> list[Arrays]:
+        return at(FURTHER)
+
+    scaled = at((*scales, -0.5, 0.0))
     said: dict[str, list[str]] = {}
     for name, gradient in gradients.items():
-        message = _nonlinear(gradient, *(there[name] for there in scaled))
+        message = _nonlinear(gradient, [there[name] for there in scaled],
+                             partial(_of_tensor, further, name))
         said.setdefault(message, []).append(f"d{name}")
     return [Finding("upstream", ", ".join(tensors), message)
             for message, tensors in said.items() if message]
+
+
+def _of_tensor(gradients: Callable[[], list[Arrays]], name: str) -> list[np.ndarray]:
+    return [there[name] for there in gradients()]
 
 
 def _scaled(
@@ -72,14 +88,14 @@ def _scaled(
 
 
 def _nonlinear(
-    gradient: np.ndarray, large: np.ndarray, small: np.ndarray, half: np.ndarray, zero: np.ndarray,
-    tiny: np.ndarray, tinier: np.ndarray, larger: np.ndarray,
+    gradient: np.ndarray, scaled: Sequence[np.ndarray], further: Callable[[], list[np.ndarray]]
 ) -> str:
     """How a gradient depends on the upstream gradient; "" if linearly.
 
-    Arguments: gradient; the others, the gradients from SCALES, -1/2, 0 and FURTHER times the
-    upstream gradient, divided by these factors.
+    Arguments: gradient; scaled, the gradients from SCALES, -1/2 and 0 times the upstream gradient,
+    divided by these factors; further, which makes those from FURTHER.
     """
+    large, small, half, zero = scaled
     largest = np.abs(gradient).max(initial=0.0)
 
     def alike(a: np.ndarray, b: np.ndarray | float) -> bool:
@@ -93,6 +109,7 @@ def _nonlinear(
         return ""
     if alike(zero, gradient):
         return "it ignores the upstream gradient"
+    tiny, tinier, large, larger = further()
     if alike(half + 3 * zero, gradient) and not alike(zero, 0.0):
         return "something is added to it that does not depend on the upstream gradient"
     if alike(half, 1.5 * tiny - gradient / 2) and not alike(half, gradient):
@@ -102,7 +119,7 @@ def _nonlinear(
         return "it loses the sign of the upstream gradient"
     if alike(zero, 0.0) and alike(tiny, tinier) and not alike(tiny, 0.0) and not (
             alike(larger, gradient)):
-        return (f"the backward {_clipping(FURTHER[2] * larger)}; a gradient is linear in the "
+        return (f"the backward {_clipping(FURTHER[-1] * larger)}; a gradient is linear in the "
                 "upstream gradient")
     if alike(large, larger) and not alike(large, 0.0):
         return ("the backward drops small upstream gradients, or small gradients, or iterates to "

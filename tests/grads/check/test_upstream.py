@@ -164,3 +164,32 @@ def test_gradients_that_differ_by_a_rounding_from_run_to_run_are_not_random():
     w = np.random.default_rng(5).normal(size=30)
     for _ in range(5):
         assert check_loss(in_any_order, w).ok
+
+
+# --- backwards that iterate to an absolute tolerance ----------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [4, 5, 6])
+def test_a_backward_that_iterates_to_an_absolute_tolerance_ends(seed):
+    """The tolerance is below one rounding of a gradient that is 64 times larger."""
+    W = np.random.default_rng(seed).normal(size=(4, 4))
+    W *= 0.6 / np.linalg.norm(W, 2)
+
+    def iterated(step, start):
+        while True:
+            new = step(start)
+            if np.abs(new - start).max() < 1e-14:
+                return new
+            start = new
+
+    def forward(x):
+        z = iterated(lambda z: np.tanh(z @ W.T + x), np.zeros_like(x))
+        return z, 1 - z * z
+
+    def backward(d, slope):
+        return iterated(lambda g: d + (g * slope) @ W, d) * slope
+
+    x = np.random.default_rng(seed).normal(size=(3, 4))
+    check_pair(forward, backward, [x], time_limit=20).raise_if_wrong()
+    wrong = check_pair(forward, lambda d, slope: backward(d, slope) * slope, [x], time_limit=20)
+    assert wrong.verdict == "wrong"

@@ -23,12 +23,15 @@ from grads.check.result import Finding
 from grads.check.substitution import (
     Arrays,
     Subject,
+    all_labels,
     check_made,
     is_array,
     is_numbers,
     named_gradients,
+    opened,
     parameters_of,
     returned_names,
+    source_of,
 )
 
 
@@ -81,11 +84,23 @@ class LossRun:
                 f"gradients=(...); f has {', '.join(self.known) or 'no arrays'}")
         parts = self.parts(result)
         used = [id(gradient) for gradient in (*gradients.values(), parts[self.number])]
+        used += [id(value) for label, value in zip(*self.beside_loss(result), strict=False)
+                 if len([*opened([value], [label], [*self.known], bool(self.names))]) > 1]
         self.notes = [f"{name}: no gradient of anything known, not checked" for name, value in
                       flatten({f"value {k} of the result": value
                                for k, value in enumerate(parts, 1)}).items()
                       if (is_array(value) or isinstance(value, float)) and id(value) not in used]
+        told = {source_of(label, self.known, same) for label, same in self.labels(result).items()}
+        self.notes += [f"{name}: its gradient was taken by its shape, that of {', '.join(alike)}, "
+                       "too; gradients=(...) tells which values are whose gradients"
+                       for name in gradients if name not in told and "." not in name
+                       and (alike := self.alike(name))]
         subject.arrays = {name: self.known[name] for name in gradients}
+
+    def alike(self, name: str) -> list[str]:
+        """The other arrays that have the shape of an array."""
+        return [other for other, array in self.known.items()
+                if other != name and array.shape == self.known[name].shape]
 
     def parts(self, result: Any) -> list[Any]:
         """The loss and the gradients, in the order in which they are returned."""
@@ -112,17 +127,25 @@ class LossRun:
             result = tuple(np.array(value) if is_numbers(value) else value for value in result)
         return {"loss": np.reshape(self.parts(result)[self.number_of(result)], ())}, result
 
-    def beside_loss(self, result: Any) -> tuple[list[str], list[Any]]:
-        """The names of the values beside the loss, as far as they are known, and the values."""
+    def beside_loss(self, result: Any) -> tuple[list[Any], list[Any]]:
+        """The labels of the values beside the loss, as far as they are known, and the values.
+        Raises ValueError if other names are told than there are values."""
         number = self.number_of(result)
+        values = [value for k, value in enumerate(self.parts(result)) if k != number]
+        if self.names:
+            labels = list(flatten(self.names).values())
+            values = values if len(labels) == len(values) else list(flatten(values).values())
+            if len(labels) != len(values):
+                raise ValueError(f"gradients: expected a name for each value beside the loss, "
+                                 f"{len(values)} in all, got {len(labels)}")
+            return labels, values
         keys = list(result) if isinstance(result, Mapping) else returned_names(self.subject.call)
-        return ([*self.names] or [label for k, label in enumerate(keys) if k != number],
-                [value for k, value in enumerate(self.parts(result)) if k != number])
+        return [label for k, label in enumerate(keys) if k != number], values
 
     def labels(self, result: Any) -> dict[str, bool]:
         """The names of gradients, and whether they may be the names of the arrays themselves."""
         labels, values = self.beside_loss(result)
-        return dict.fromkeys(labels, bool(self.names)) | {
+        return dict.fromkeys(all_labels(labels), bool(self.names)) | {
             key: True for value in values if isinstance(value, Mapping) for key in flatten(value)}
 
     def gradients(self, result: Any) -> dict[str, Any]:

@@ -30,7 +30,9 @@ from grads.check.result import Finding
 from grads.check.state import State
 from grads.check.watch import TimeUp, Watch, unfinished
 
-PATTERNS = ("d{}", "grad{}", "{}grad", "g{}", "{}gradient", "delta{}")  # without underscores
+PATTERNS = ("d{}", "grad{}", "{}grad", "g{}", "{}gradient", "gradient{}", "delta{}", "nabla{}",
+            "partial{}", "{}adj", *(f"d{loss}{d}{{}}" for loss in ("l", "loss", "cost", "j", "e")
+                                    for d in ("d", "")))  # dW, dL_dW, ..., without underscores
 SHORT = {"weights": "w", "weight": "w", "biases": "b", "bias": "b"}  # dW is a gradient of weights
 HOLDERS = ("params", "parameters")  # their gradients are in these:
 OF_GRADIENTS = ("grads", "grad", "gradients")
@@ -59,6 +61,13 @@ def check_made(
         state.restore()
     report = check_case(case, upstream=upstream, **how)
     return replace(report, notes=(*report.notes, *notes), findings=[*report.findings, *findings])
+
+
+class Display(NamedTuple):
+    """The labels of the values in a list or tuple that a `return` statement shows, as (dW, db)."""
+
+    whole: str  # the label of the list
+    inside: list[Any]
 
 
 class Parameter(NamedTuple):
@@ -221,14 +230,13 @@ def named_gradients(
     inputs, each belongs to the first array of the same shape, a list to the first list of the same
     shapes; beside gradients with a name, only those whose label begins as that of a gradient, since
     a loss may return a state, too. Arguments: parts, what the function returns; labels of the
-    parts, such as dW; known, the arrays that may have gradients, arguments first; inputs, the names
-    of arguments, if all parts are gradients; same_name, whether a label may be the name of the
-    array.
+    parts, such as dW, or a `Display`; known, the arrays that may have gradients, arguments first;
+    inputs, the names of arguments, if all parts are gradients; same_name, whether a label may be
+    the name of the array.
     """
     by_name: dict[str, Any] = {}
     unnamed: list[tuple[str, Any]] = []
-    for k, value in enumerate(parts):
-        label = labels[k] if len(labels) == len(parts) else ""
+    for label, value in opened(parts, labels, [*inputs, *known], same_name):
         inside = flatten(value) if isinstance(value, Mapping) else {label: value}
         same = same_name or isinstance(value, Mapping)
         for key, gradient in inside.items():
@@ -246,6 +254,34 @@ def named_gradients(
         for gradient in [gradient for key, gradient in unnamed if every or BEGINNING.match(key)]:
             by_name |= _of_same_shapes(gradient, known, by_name)
     return {name: gradient for name, gradient in by_name.items() if gradient is not None}
+
+
+def opened(
+    parts: Sequence[Any], labels: Sequence[Any], names: Sequence[str], same_name: bool
+) -> Iterator[tuple[str, Any]]:
+    """Pairs of a label and a part. A list or tuple whose labels tell arrays among `names` is given
+    value by value."""
+    for k, value in enumerate(parts):
+        label = labels[k] if len(labels) == len(parts) else ""
+        if isinstance(label, Display):
+            inside = list(value) if isinstance(value, (list, tuple)) or (
+                isinstance(value, np.ndarray) and value.ndim == 1) else []
+            if len(inside) == len(label.inside) and any(
+                    source_of(inner, names, same_name) for inner in all_labels(label.inside)):
+                yield from opened(inside, label.inside, names, same_name)
+                continue
+            label = label.whole
+        yield label, value
+
+
+def all_labels(labels: Iterable[Any]) -> Iterator[str]:
+    """The labels, and those inside a `Display`."""
+    for label in labels:
+        if isinstance(label, Display):
+            yield label.whole
+            yield from all_labels(label.inside)
+        else:
+            yield label
 
 
 def _of_same_shapes(gradient: Any, known: Arrays, by_name: Arrays) -> dict[str, Any]:
@@ -271,15 +307,15 @@ def _of_same_shapes(gradient: Any, known: Arrays, by_name: Arrays) -> dict[str, 
     return gradients
 
 
-def returned_names(call: Callable[..., Any]) -> list[str]:
+def returned_names(call: Callable[..., Any]) -> list[Any]:
     """The names in a function's last `return a, b`; `GRADIENT` for an expression with a local
-    variable whose name begins with d, "" for another."""
+    variable whose name begins with d, "" for another, a `Display` for a list or a tuple."""
     function = inspect.unwrap(getattr(call, "__func__", call))
     return _names_returned_by(getattr(function, "__code__", None))
 
 
 @functools.cache
-def _names_returned_by(code: Any) -> list[str]:
+def _names_returned_by(code: Any) -> list[Any]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
     except (OSError, TypeError, SyntaxError):
@@ -289,10 +325,22 @@ def _names_returned_by(code: Any) -> list[str]:
     parts = last.elts if isinstance(last, ast.Tuple) else [last]
     local = code.co_varnames[code.co_argcount:]
     gradients = {name for name in local if name.startswith("d") and len(name) > 1}
-    return [element.attr if isinstance(element, ast.Attribute) else element.id
-            if isinstance(element, ast.Name) else GRADIENT if element and gradients & {
-                node.id for node in ast.walk(element) if isinstance(node, ast.Name)} else ""
-            for element in parts]
+    lists = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
+             for target in node.targets if isinstance(target, ast.Name)}
+    return [_label(element, gradients, lists) for element in parts]
+
+
+def _label(element: ast.expr | None, gradients: set[str], lists: Mapping[str, ast.expr]) -> Any:
+    """The label of a returned value. lists: what is assigned to the local variables."""
+    if isinstance(element, (ast.Tuple, ast.List)):
+        return Display("", [_label(inner, gradients, {}) for inner in element.elts])
+    if isinstance(element, ast.Name):
+        shown = _label(lists.get(element.id), gradients, {})
+        return Display(element.id, shown.inside) if isinstance(shown, Display) else element.id
+    if isinstance(element, ast.Attribute):
+        return element.attr
+    names = {node.id for node in ast.walk(element) if isinstance(node, ast.Name)} if element else ()
+    return GRADIENT if gradients & {*names} else ""
 
 
 # --- objects ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from grads.check.losses import check_loss
 rng = np.random.default_rng(2)
 X, y = rng.normal(size=(7, 5)), rng.integers(3, size=7)
 W, b = rng.normal(size=(5, 3)), rng.normal(size=3)
+b3 = b, b[::-1].copy(), np.abs(b) + 1
 
 
 def names_of(report):
@@ -272,6 +273,58 @@ def test_names_may_be_told():
     assert check_loss(unnamed, W, b).ok  # their shapes say it, too
     assert not check_loss(unnamed, b, b[::-1].copy()).ok
     assert check_loss(unnamed, b, b[::-1].copy(), gradients=("second", "first")).ok
+
+
+def in_a_tuple(x, y, q, factor=1.0):
+    dx, dy = 2 * q * x * factor, 6 * q * y
+    return (q * (x**2 + 3 * y**2)).sum(), (dx, dy)
+
+
+def in_a_variable(q, y, x, factor=1.0):
+    gradients = [2 * q * x * factor, 6 * q * y]
+    dy, dx = gradients[1], gradients[0]
+    both = [dy, dx]
+    return (q * (x**2 + 3 * y**2)).sum(), both
+
+
+def of_numbers(x, y, z, factor=1.0):
+    dx, dy, dz = 2 * x * factor, 3 * y**2, z
+    return x**2 + y**3 + z * z / 2, [dx, dy, dz]
+
+
+def of_a_number_and_an_array(W, s, factor=1.0):
+    dW, ds = 2 * W * s, (W**2).sum() * factor
+    return (W**2).sum() * s, (dW, ds)
+
+
+def with_the_loss_in_the_name(mu, sd, factor=1.0):
+    dL_dmu, dloss_dsd = 2 * mu * sd, mu**2 * factor
+    return (mu * mu * sd).sum(), dloss_dsd, dL_dmu
+
+
+@pytest.mark.parametrize("f, inputs, wrong", [
+    (in_a_tuple, b3, "x"), (in_a_variable, b3, "x"), (of_numbers, (1.5, 2.0, 3.0), "x"),
+    (of_a_number_and_an_array, (b, 2.5), "s"), (with_the_loss_in_the_name, b3[:2], "sd"),
+])
+def test_names_are_read_inside_a_list(f, inputs, wrong):
+    report = check_loss(f, *inputs)
+    assert report.ok and not any("not checked" in note or "shape" in note for note in report.notes)
+    assert [row.name for row in check_loss(f, *inputs, 3.0).wrong] == [wrong]
+
+
+@pytest.mark.parametrize("told", [("x", "y"), (("x", "y"),)])
+def test_names_inside_a_list_may_be_told(told):
+    assert check_loss(in_a_tuple, *b3, gradients=told).ok
+    assert not check_loss(in_a_tuple, *b3, gradients=("y", "x")).ok
+    with pytest.raises(ValueError, match="beside the loss, 2 in all, got 3"):
+        check_loss(in_a_tuple, *b3, gradients=("x", "y", "q"))
+
+
+def test_what_is_taken_by_its_shape_alone_is_said():
+    report = check_loss(unnamed, b, b[::-1].copy())
+    assert ("first: its gradient was taken by its shape, that of second, too; gradients=(...) "
+            "tells which values are whose gradients") in report.notes
+    assert not any("shape" in note for note in check_loss(unnamed, W, b).notes)
 
 
 def scaled(a, log_b, X, factor=1.0):

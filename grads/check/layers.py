@@ -43,7 +43,8 @@ BACKWARDS = ("backward", "backward_pass", "backward_propagation", "backprop")
 OUTPUTS = ("output", "outputs", "out", "y")  # of an output that forward does not return
 INPUT_GRADIENTS = [name for x in ("inputs", "input", "x") for name in gradient_names(x)]
 CACHES = ("cache", "caches", "ctx", "saved")  # a backward's last argument, returned by forward
-RATES = ("learning_rate", "lr", "rate", "eta", "alpha")  # of a backward that updates parameters
+RATES = "learningrate", "learnrate", "lr", "stepsize"  # of a backward that updates parameters
+SHORT_RATES = "rate", "eta", "alpha"  # with a default they may be anything
 RATE = 2.0**20  # an update is larger than the rounding of the parameters, to which it is added
 FIRST_CALL = "it is right when called once: a later call uses what the first one has kept"
 SHIFT = 0.25  # relative change of the inputs for the first call
@@ -134,7 +135,10 @@ class LayerRun:
         self.subject = subject = Subject(method_of(layer, FORWARDS), inputs, keywords)
         backward = method_of(layer, BACKWARDS)
         self.backward = backward.__name__
-        self.required = [p.name for p in parameters_of_call(backward) if p.default is p.empty]
+        takes = parameters_of_call(backward)
+        self.required = [p.name for p in takes if p.default is p.empty]
+        self.rate = next((p.name for p in takes if plain(p.name) in RATES or (
+            p.name in self.required and plain(p.name) in SHORT_RATES)), "")
         subject.names = argument_names([method for name in FORWARDS
                                         if (method := attribute(layer, name))], len(inputs))
         self.inputs = subject.arrays = subject.leaves()
@@ -248,7 +252,7 @@ class LayerRun:
         self.changed = {name: value for name, (value, _) in after.items() if not np.array_equal(
             value, before.get(name, np.nan), equal_nan=True)}
         kept = {name: after[name].gradient for name in self.parameters if name in after}
-        if {*self.required} & {*RATES}:
+        if self.rate:
             kept |= {name: (before[name] - after[name].value) / RATE for name in self.parameters
                      if kept[name] is None and (before[name] != after[name].value).any()}
         kept = {name: gradient for name, gradient in kept.items() if gradient is not None}
@@ -275,11 +279,12 @@ class LayerRun:
         if self.is_loss:
             return []
         upstream = like(passed.outputs, d)
-        takes = [p.name for p in parameters_of_call(backward) if p.default in (p.empty, None)]
+        takes = [p.name for p in parameters_of_call(backward)
+                 if p.default in (p.empty, None) or p.name == self.rate]
         spread = isinstance(upstream, tuple) and len(upstream) in (len(self.required), len(takes))
         arguments = list(upstream) if spread else [upstream]
         arguments += [passed.cache] * (passed.cache is not None)
-        arguments += [rate] * (len(takes) > len(arguments) and takes[len(arguments)] in RATES)
+        arguments += [rate] * (len(takes) > len(arguments) and takes[len(arguments)] == self.rate)
         signature = inspect.signature(backward)
         try:
             signature.bind(*arguments)

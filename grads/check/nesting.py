@@ -69,10 +69,12 @@ def same_form(gradients: Any, inputs: Any) -> bool:
 def matched(gradients: Any, inputs: Any, prefix: str = "") -> dict[str, Any]:
     """Gradients in the form of nested inputs, by name. A name that is missing is left out.
 
-    Raises ValueError if the forms differ.
+    None has no gradients inside. Raises ValueError if the forms differ.
     """
     if not holds_arrays(inputs):
         return {prefix: gradients}
+    if gradients is None:
+        return {}
     if isinstance(inputs, Mapping) != isinstance(gradients, Mapping) or not is_branch(gradients):
         kind = "a mapping" if isinstance(inputs, Mapping) else "a sequence"
         raise ValueError(f"gradients: expected {kind} for {prefix!r}, as in the inputs, got "

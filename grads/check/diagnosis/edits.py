@@ -276,10 +276,14 @@ class Edits:
     def named_factors(self, values: Arrays) -> list[tuple[float, str]]:
         """Factors with the text in place of an expression: small numbers, scalars of the functions,
         lengths and sizes."""
-        known = [(2.0, f"2 * {VALUE}"), (0.5, f"{VALUE} / 2"), (3.0, f"3 * {VALUE}")]
+        common = {2.0: f"2 * {VALUE}", 0.5: f"{VALUE} / 2", 3.0: f"3 * {VALUE}"}
+        known = [(1.0, VALUE), *common.items()]  # with 1, the sign is wrong
         for text, value in values.items():
-            if np.ndim(value) == 0 and 1 / LARGE < abs(value) < LARGE:
+            if np.ndim(value) == 0 and 1 / LARGE < abs(value) < LARGE and abs(value) != 1:
                 size = abs(float(value))
+                if size in common and text.isidentifier():
+                    self.meanings[common[size]] = (
+                        f", or with anything else that is {size:g}, such as {text}")
                 known += [(size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}"),
                           (size**2, f"{VALUE} * {text} ** 2"), (size**-2, f"{VALUE} / {text} ** 2")]
         lengths = {float(count): f"the {word} of {text}" for text, value in values.items()

@@ -228,6 +228,19 @@ CHECKED["updates"] = DenseUpdated(4, 3), (rng.normal(size=(4, 1)),), "input weig
 MISTAKES["updates"] = "self.bias -= learning_rate", "self.bias -= 0.5 * learning_rate"
 
 
+class DenseUpdatedByDefault(DenseUpdated):
+    def backward(self, output_gradient, learn_rate=0.01):
+        input_gradient = np.dot(self.weights.T, output_gradient)
+        self.weights -= learn_rate * np.dot(output_gradient, self.input.T)
+        self.bias -= learn_rate * output_gradient
+        return input_gradient
+
+
+CHECKED["updates by default"] = DenseUpdatedByDefault(4, 3), (rng.normal(size=(4, 1)),), (
+    "input weights bias")
+MISTAKES["updates by default"] = "self.bias -= learn_rate", "self.bias -= 0.5 * learn_rate"
+
+
 # --- losses: a scalar, a backward that needs no argument ---
 
 

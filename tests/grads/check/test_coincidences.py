@@ -112,9 +112,22 @@ def f_backward(d, cache):
 def f_inputs(rng):
     return 5 + rng.random((4, 3)), 1 + rng.random((3, 2)), rng.normal(size=(4, 2))
 """
+SIGN = """
+def f(x, y, scale=-1.0):
+    return (x * y).sum() * scale - 3 * np.tanh(x).sum()
+
+
+def f_gradient(x, y, scale=-1.0):
+    return scale * y + 3 / np.cosh(x) ** 2, scale * x
+
+
+def f_inputs(rng):
+    return rng.normal(size=5), rng.normal(size=5)
+"""
 
 
 @pytest.mark.parametrize("text, accident, said", [
+    (SIGN, "** 2", "with `-"),
     (TWO_BRANCHES, "`0`", "`(d * y, d * x, d * x * y)` in place of"),
     (WRONG_BRANCH, "argsort", "`False` in place of `n` in line 9"),
     (MARGINS, "`2`", "`g.sum(-1)` in place of `1`"),

@@ -61,6 +61,22 @@ def test_gradients_in_another_form_are_told(change, said):
         check_gradients(loss, NESTED, nested)
 
 
+def test_a_mapping_without_a_gradient_may_be_left_out():
+    def pulled(x, pins):
+        return (x ** 2).sum() + sum((x[k] - pin) ** 2 for k, pin in pins.items())
+
+    def gradients(x, pins):
+        d = 2 * x
+        for k, pin in pins.items():
+            d[k] += 2 * (x[k] - pin)
+        return d, None
+
+    inputs = [np.ones(2), {0: 1.5}]
+    assert check_gradients(pulled, inputs, gradients, names=["x"]).ok
+    report = check_gradients(pulled, inputs, gradients)
+    assert report.verdict == "undecided" and report.findings[0].name == "pins.0"
+
+
 def summed(p):
     tensors = p.values() if isinstance(p, dict) else p
     return sum((np.asarray(tensor) ** 2).sum() for tensor in tensors)

@@ -201,7 +201,8 @@ def _rows(
     names = [name for name in wanted if check.analytic["all"][name].size]
     check.evaluate.complex_step = methods[0] == "complex"
     if names and (not check.evaluate.complex_step or check.evaluate.in_float32()):
-        observe_noise(check, lines_together(check.evaluate.inputs, names, rng, 1, True)[0])
+        observe_noise(check.evaluate,
+                      lines_together(check.evaluate.inputs, names, rng, 1, True)[0])
     failed: list[Failed] = []
     try:
         failed = [] if how.every_entry else along_directions(check, names, how, methods, rng)

@@ -10,6 +10,7 @@ import numpy as np
 from grads.check.differentiate import AMPLIFIES, EPS, ROUNDINGS, Numeric, Probe, largest_step
 from grads.check.evaluate import Evaluator, Line, weights_of
 from grads.check.kinks import find_kink_along
+from grads.check.precision import observe_noise
 
 SECOND = (2.0**-17, 2.0**-24, 2.0**-31, 2.0**-38)  # steps h in a second direction; one must agree.
 # The last is for inputs with a large offset, such as epoch seconds
@@ -17,6 +18,7 @@ CLOSER_WITHIN = (2.0**-5, 2.0**-8)  # fractions of the largest step that stays i
 STRETCH = 2.0**10  # times h: largest relative change of small inputs by these steps
 CLEAR = 1e-2  # fraction of the derivative that rounding must stay below at the last step
 ALIKE = 1e-4  # relative difference of the derivatives in two directions
+QUIET = 2.0**6  # rounding, in eps of float64, that is more than usual
 DIFFERS = ("f: the derivative is not the same in all directions of the complex plane: something is "
            "not analytic (a complex conjugate, an absolute value outside of NumPy)")
 CHAOTIC = 2.0**20  # ratio of relative changes, outputs to inputs, that amplifies rounding
@@ -36,10 +38,15 @@ def second_direction(
     """
     probe = Probe(evaluate, weights_of(evaluate, upstream), line)
     if not _agree_within(probe, 1 + 1j, None):
-        size = sum(float(np.abs(weight * base).sum())
-                   for weight, base in zip(probe.weights, probe.base, strict=True))
-        change = probe.unit * float(by_complex_step.scale.sum())
-        return AMPLIFIES if change > CHAOTIC * size else DIFFERS
+        known = dict(evaluate.noise)
+        observe_noise(evaluate, line, QUIET)  # as of 1 - sigm(10), which is rounded to 11 digits
+        probe = Probe(evaluate, weights_of(evaluate, upstream), line)
+        if not _agree_within(probe, 1 + 1j, None):
+            evaluate.noise = known
+            size = sum(float(np.abs(weight * base).sum())
+                       for weight, base in zip(probe.weights, probe.base, strict=True))
+            change = probe.unit * float(by_complex_step.scale.sum())
+            return AMPLIFIES if change > CHAOTIC * size else DIFFERS
     if _agree_within(probe, 1 + 1j, by_complex_step) or (
             find_kink_along(evaluate, upstream, line.direction) is not None):
         return ""

@@ -152,14 +152,13 @@ def _moves_at_last(check: Check, line: Line) -> bool:
     return False
 
 
-def observe_noise(check: Check, line: Line) -> None:
-    """Estimate the rounding of outputs that are computed in less than float64, `Evaluator.noise`.
+def observe_noise(evaluate: Evaluator, line: Line, loud: float = LOUD) -> None:
+    """Estimate the rounding of outputs if it is more than `loud` times eps, `Evaluator.noise`.
 
     At the smallest spacing at which anything changes, third differences consist of rounding only.
     They are taken on each side of the point, and the smaller of the two sides counts: a kink or a
     jump is not rounding. Values that float32 can represent count as rounded to float32.
     """
-    evaluate = check.evaluate
     _, unit, near = line.scales(evaluate.inputs)
     near = min(unit, 256 * near)  # small inputs stay in their domain
     for spacing in [*(h * near for h in SPACINGS), *(h * unit for h in SPACINGS[1:])]:
@@ -169,7 +168,7 @@ def observe_noise(check: Check, line: Line) -> None:
             break
     for name, values in outputs.items():
         level = np.maximum(_third(values), _spacing_of_float32(values))
-        size = LOUD * np.finfo(np.float64).eps * np.abs(values[:8]).max(axis=0)
+        size = loud * np.finfo(np.float64).eps * np.abs(values[:8]).max(axis=0)
         if (level > size).any():
             level = np.where(level > size, _without_curvature(evaluate, line, spacing, name, level),
                              0.0)

@@ -201,3 +201,19 @@ def test_float16_gradients_wrong_by_a_tenth_do_not_pass():
     analytic = (1 - np.tanh(x) ** 2).astype(np.float16)
     assert check_gradients(lambda x: np.tanh(x).sum(), [x], [analytic]).ok
     assert not check_gradients(lambda x: np.tanh(x).sum(), [x], [np.float16(1.1) * analytic]).ok
+
+
+@pytest.mark.parametrize("factor, ok", [(1.0, True), (1.01, False)])
+def test_a_saturated_logistic_loss(factor, ok):
+    """1 - sigm(11.5) has eleven digits, so no difference over a short step has its slope."""
+    def sigm(t):
+        return 1 / (1 + np.exp(-t))
+
+    def loss(b):
+        p = sigm(logits + b)
+        return -np.mean(labels * np.log(p) + (1 - labels) * np.log(1 - p))
+
+    logits, labels = np.array([7.0, 10.0, -7.4]), np.array([1, 0, 1])
+    report = check_gradients(loss, [1.5], lambda b: [factor * np.mean(sigm(logits + b) - labels)])
+    assert report.ok == ok and report.verdict == ("ok" if ok else "wrong")
+    assert not any("no complex step" in note for note in report.notes)

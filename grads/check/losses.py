@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from grads.check.analytic import no_derivative
 from grads.check.case import Case, Labels
 from grads.check.nesting import flatten
 from grads.check.report import Report
@@ -77,6 +78,17 @@ class LossRun:
                          for prefix, owner in objects.items()), subject.variables):
             self.known |= {name: value for name, value in arrays.items()
                            if name not in self.known and is_array(value)}
+        arguments = flatten(dict(zip(subject.names, subject.inputs, strict=True)))
+        for label, same in self.labels(result).items():
+            name = source_of(label, arguments, same)
+            if name is not None and np.asarray(arguments[name]).dtype.kind in "iu":
+                raise ValueError(f"inputs: {name!r} is of {np.asarray(arguments[name]).dtype}, which "
+                                 f"has no derivative; give it as floating numbers")
+        arguments = flatten(dict(zip(subject.names, subject.inputs, strict=True)))
+        for label, same in self.labels(result).items():
+            name = source_of(label, arguments, same)
+            if name is not None and np.asarray(arguments[name]).dtype.kind in "iu":
+                raise no_derivative(name, np.asarray(arguments[name]))
         gradients = self.gradients(result)
         if not gradients:
             raise ValueError(

@@ -281,9 +281,10 @@ class Edits:
         for text, value in values.items():
             if np.ndim(value) == 0 and 1 / LARGE < abs(value) < LARGE and abs(value) != 1:
                 size = abs(float(value))
-                if size in common and text.isidentifier():
-                    self.meanings[common[size]] = (
-                        f", or with anything else that is {size:g}, such as {text}")
+                for factor, name in ((size, text), (1 / size, f"1 / {text}")):
+                    if factor in common and text.isidentifier():
+                        self.meanings[common[factor]] = (
+                            f", or with another factor of {factor:g}, such as {name}")
                 known += [(size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}"),
                           (size**2, f"{VALUE} * {text} ** 2"), (size**-2, f"{VALUE} / {text} ** 2")]
         lengths = {float(count): f"the {word} of {text}" for text, value in values.items()

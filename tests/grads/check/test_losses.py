@@ -320,6 +320,16 @@ def test_names_inside_a_list_may_be_told(told):
         check_loss(in_a_tuple, *b3, gradients=("x", "y", "q"))
 
 
+def test_integers_that_have_a_gradient_are_refused():
+    def squares(W, X):
+        dW = 2 * X.T @ (X @ W)
+        return ((X @ W) ** 2).sum(), dW
+
+    assert check_loss(squares, np.eye(2), np.ones((2, 2))).ok
+    with pytest.raises(ValueError, match="'W' is of int64, which has no derivative"):
+        check_loss(squares, np.eye(2, dtype=int), np.ones((2, 2)))
+
+
 def test_what_is_taken_by_its_shape_alone_is_said():
     report = check_loss(unnamed, b, b[::-1].copy())
     assert ("first: its gradient was taken by its shape, that of second, too; gradients=(...) "

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from backend.errors import UserError
 from grads.stepper.explorer.settings import Settings
+from grads.stepper.tracing import record
 from grads.stepper.walk import draw, first_key, jumped, moved, open_shown, walk
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -259,9 +260,6 @@ def test_own_function_alone_has_values_only(pair_file, printed):
     ("gur", {}, "did you mean 'gru'"),
     ("{own}:layr", {}, "did you mean 'layer_inputs'"),
     ("{own}:endless", {}, "endless has not ended after 100000"),
-    ("{own}:spinning", {}, "spinning_forward has not ended after 100000"),
-    ("{own}:method_turning", {}, "has not ended after 100000"),
-    ("{own}:layer_turning", {}, "has not ended after 100000"),
     ("{own}:failing", {}, "mine.py:failing: ZeroDivisionError: division by zero at "),
     ("{own}:seedless", {}, "mine.py: expected a function seedless_inputs(rng): seedless_inputs() "),
     ("{own}:layer", {"hidden": 3}, "hidden: "),
@@ -270,6 +268,18 @@ def test_own_function_alone_has_values_only(pair_file, printed):
 def test_bad_input_is_one_clear_line(name, settings, message, pair_file):
     with pytest.raises(UserError) as caught:
         walk(name.format(own=pair_file), **settings)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("spinning", "spinning_forward has not ended after 5000"),
+    ("method_turning", "has not ended after 5000"),
+    ("layer_turning", "has not ended after 5000"),
+])
+def test_whatever_turns_without_end_is_stopped(name, message, pair_file, monkeypatch):
+    monkeypatch.setattr(record, "STEPS", 5000)
+    with pytest.raises(UserError) as caught:
+        walk(f"{pair_file}:{name}")
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 

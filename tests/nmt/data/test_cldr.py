@@ -38,6 +38,11 @@ def default() -> Corpus:
     return generate(CldrOptions())
 
 
+@pytest.fixture(scope="module")
+def small() -> Corpus:
+    return generate(SMALL)
+
+
 def test_the_default_corpus_has_the_sizes_asked_for(default: Corpus) -> None:
     assert (len(default.train), len(default.dev), len(default.test)) == (20000, 500, 500)
     assert (len(default.dev_references), len(default.test_references)) == (500, 500)
@@ -73,17 +78,17 @@ def test_text_holds_plain_spaces_only(default: Corpus) -> None:
     assert not re.search(r"[^\S ]|\s\s", "".join(default.dev_references))
 
 
-def test_a_seed_is_a_corpus() -> None:
-    assert generate(SMALL) == generate(SMALL)
+def test_a_seed_is_a_corpus(small: Corpus) -> None:
+    assert generate(SMALL) == small
     other = generate(CldrOptions(train=300, dev=40, test=40, seed=2))
-    shared = {" ".join(s) for s, _ in generate(SMALL).train} & {" ".join(s) for s, _ in other.train}
+    shared = {" ".join(s) for s, _ in small.train} & {" ".join(s) for s, _ in other.train}
     assert len(shared) < 30
 
 
-def test_evaluation_sets_stay_when_the_training_set_grows() -> None:
+def test_evaluation_sets_stay_when_the_training_set_grows(small: Corpus) -> None:
     larger = generate(CldrOptions(train=400, dev=40, test=40))
-    assert (larger.test, larger.dev) == (generate(SMALL).test, generate(SMALL).dev)
-    assert larger.train[:300] == generate(SMALL).train
+    assert (larger.test, larger.dev) == (small.test, small.dev)
+    assert larger.train[:300] == small.train
 
 
 def test_few_phrases_are_drawn_twice() -> None:
@@ -170,8 +175,8 @@ def test_senseless_options_are_refused() -> None:
         CldrOptions(train=-1)
 
 
-def test_write_makes_parallel_files(tmp_path) -> None:
-    corpus = generate(SMALL)
+def test_write_makes_parallel_files(tmp_path, small) -> None:
+    corpus = small
     paths = write(corpus, tmp_path / "new" / "data")
     source, target = read_parallel(paths[0], paths[1])
     assert [(s.split(" "), t.split(" ")) for s, t in zip(source, target, strict=True)] == (

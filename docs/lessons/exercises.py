@@ -13,7 +13,7 @@ An answer is a function, or what `form` says: here `form="a number"`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from grads.check.report import Report
 
 Compare = Callable[[Any], str | None]  # answer -> what is wrong with it, or None
+Outcome = tuple[str | None, tuple[Any, ...]]  # what is wrong; all that a function returned
 NO_ANSWER = "no answer so far"
 RAISED = "it raised "
 OTHER_KIND = "expected an answer of another kind"
@@ -45,14 +46,19 @@ def exercise(
     function it is such a mistake if both return the same; where it is a value and the mistake is a
     function, if that is true of the value. form, what the answer has to be, in words.
     """
+    known = list(mistakes)
+
     def decorate(compare: Compare) -> Callable[..., None]:
+        tried = cache(lambda k: _tried(compare, known[k][1]))  # each mistake once
+
         @wraps(compare)
         def check(answer: Any, whose: str = "Exercise") -> None:
             is_row = isinstance(answer, tuple | list) or np.ndim(answer) == 1
             if is_row and len(answer) == 1 and np.isscalar(answer[0]):
                 answer = answer[0]
             kind = wrong_kind(answer, form)
-            fault = kind or _fault(compare, answer)
+            outcome = (kind, ()) if kind else _tried(compare, answer)
+            fault = outcome[0]
             if fault == OTHER_KIND:
                 fault = f"expected {form}, got {answer!r}"
             if fault is None:
@@ -62,7 +68,8 @@ def exercise(
             if kind and kind != NO_ANSWER:
                 advice = advice or hint
             elif not fault.startswith((NO_ANSWER, RAISED)):
-                fits = (of for of, wrong in mistakes if _is(compare, answer, wrong))
+                fits = (of for k, (of, wrong) in enumerate(known)
+                        if _is(answer, outcome, wrong, partial(tried, k)))
                 advice = next(fits, advice or hint)
             end = "" if advice.endswith((".", "?")) else "."
             print(f"Exercise {number}: not yet: {said.rstrip()}."
@@ -85,11 +92,7 @@ def wrong_kind(answer: Any, form: str) -> str | None:
     return f"expected {form}, got {got}{advice}"
 
 
-def _fault(compare: Compare, answer: Any) -> str | None:
-    return _tried(compare, answer)[0]
-
-
-def _tried(compare: Compare, answer: Any) -> tuple[str | None, tuple[Any, ...]]:
+def _tried(compare: Compare, answer: Any) -> Outcome:
     """What is wrong with an answer, and all that it returned if it is a reader's function."""
     results: list[Any] = []
     raised: list[Exception] = []
@@ -114,13 +117,14 @@ def _tried(compare: Compare, answer: Any) -> tuple[str | None, tuple[Any, ...]]:
         return other, tuple(results)
 
 
-def _is(compare: Compare, answer: Any, wrong: Any) -> bool:
-    """Whether an answer is a known mistake."""
+def _is(answer: Any, outcome: Outcome, wrong: Any, tried: Callable[[], Outcome]) -> bool:
+    """Whether an answer is a known mistake. Arguments: the outcomes of both, the mistake's as a
+    function."""
+    if callable(wrong) and not callable(answer):
+        return _tried(lambda value: None if wrong(value) else "no", answer)[0] is None
+    (fault, results), (other, others) = outcome, tried()
     if not callable(answer):
-        if callable(wrong):
-            return _fault(lambda value: None if wrong(value) else "no", answer) is None
-        return _without_hint(_fault(compare, wrong)) == _without_hint(_fault(compare, answer))
-    (fault, results), (other, others) = _tried(compare, answer), _tried(compare, wrong)
+        return _without_hint(fault) == _without_hint(other)
     is_same = _without_hint(fault) == _without_hint(other) and len(results) == len(others)
     return is_same and all(map(_alike, results, others))
 

@@ -73,7 +73,7 @@ def product(tmp_path, monkeypatch):
     (tmp_path / "toy" / "__init__.py").write_text("", encoding="utf-8")
     (tmp_path / "toy" / "layer.py").write_text(PRODUCT, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(execution, "LIMIT", 0.5)
+    monkeypatch.setattr(execution, "LIMIT", 0.2)
     yield tmp_path
     for name in ("toy", "toy.layer"):
         sys.modules.pop(name, None)

@@ -39,7 +39,7 @@ def flatten(value: Any, prefix: str = "", branch: Callable[[Any], bool] = is_bra
     """Name -> leaf; a single leaf without a name is called `prefix`, or "f"."""
     if not branch(value):
         return {prefix or "f": value}
-    return {name: leaf for key, inner in _items(value)
+    return {name: leaf for key, inner in items_of(value)
             for name, leaf in flatten(inner, _path(prefix, key), branch).items()}
 
 
@@ -48,7 +48,7 @@ def like(value: Any, leaves: Mapping[str, Any], prefix: str = "",
     """The inverse of `flatten`: leaves in the form of `value`."""
     if not branch(value):
         return leaves[prefix or "f"]
-    made = {key: like(inner, leaves, _path(prefix, key), branch) for key, inner in _items(value)}
+    made = {key: like(inner, leaves, _path(prefix, key), branch) for key, inner in items_of(value)}
     if isinstance(value, Mapping):
         return made
     return type(value)(*made.values()) if hasattr(value, "_fields") else type(value)(made.values())
@@ -81,13 +81,13 @@ def matched(gradients: Any, inputs: Any, prefix: str = "") -> dict[str, Any]:
                          f"{type(gradients).__name__}")
     if not isinstance(inputs, Mapping) and len(gradients) != len(inputs):
         raise ValueError(f"gradients: expected {len(inputs)} for {prefix!r}, got {len(gradients)}")
-    inner_inputs = dict(_items(inputs))
-    return {name: leaf for key, inner in _items(gradients) for name, leaf in (
+    inner_inputs = dict(items_of(inputs))
+    return {name: leaf for key, inner in items_of(gradients) for name, leaf in (
         matched(inner, inner_inputs[key], _path(prefix, key)) if key in inner_inputs
         else {_path(prefix, key): inner}).items()}
 
 
-def _items(value: Any) -> list[tuple[Any, Any]]:
+def items_of(value: Any) -> list[tuple[Any, Any]]:
     """The values inside a mapping or a sequence, with their keys or numbers."""
     return list(value.items() if isinstance(value, Mapping) else enumerate(value))
 

@@ -24,7 +24,7 @@ from grads.check import check_case
 from grads.check.case import Case
 from grads.check.continuation.namespace import is_users_module
 from grads.check.copies import deep_copy
-from grads.check.nesting import flatten, is_branch, parameters_of_call
+from grads.check.nesting import flatten, is_branch, items_of, parameters_of_call
 from grads.check.report import Report
 from grads.check.result import Finding
 from grads.check.state import State
@@ -163,18 +163,40 @@ def is_array(value: Any) -> bool:
 def _give_arrays(owner: Any, labels: Mapping[str, bool], prefix: str, seen: set[int]) -> None:
     """Make arrays of the numbers that have a gradient, in an object, a mapping or a list."""
     seen.add(id(owner))
-    inside = owner if isinstance(owner, Mapping) else dict(
-        enumerate(owner) if is_branch(owner) else attributes_of(owner).items())
-    for key, value in [*inside.items()]:
+    for key, value in _inside(owner):
         path = f"{prefix}{key}"
         if isinstance(value, (float, np.floating)):
             if any(source_of(label, [path], same) for label, same in labels.items()):
-                if isinstance(owner, (dict, list)):
-                    owner[key] = np.array(value)
-                elif not is_branch(owner):
-                    object.__setattr__(owner, key, np.array(value))
+                _make_array(owner, key, value)
         elif id(value) not in seen:
             _give_arrays(value, labels, prefix if key in HOLDERS else f"{path}.", seen)
+
+
+def _inside(owner: Any) -> list[tuple[Any, Any]]:
+    """The values in a mapping, a list or an object, with their keys, numbers or names."""
+    return items_of(owner if is_branch(owner) else attributes_of(owner))
+
+
+def _make_array(owner: Any, key: Any, value: Any) -> np.ndarray:
+    """The number at a key, which becomes an array there."""
+    array = np.array(value)
+    if isinstance(owner, (dict, list)):
+        owner[key] = array
+    elif not is_branch(owner):
+        object.__setattr__(owner, key, array)
+    return array
+
+
+def _array_at(owner: Any, path: str, value: Any) -> Any:
+    """The number at a path in an object, which becomes an array there; another value as it is."""
+    if not isinstance(value, (float, np.floating)):
+        return value
+    for key, inner in _inside(owner):
+        if str(key) == path:
+            return _make_array(owner, key, value)
+        if path.startswith(f"{key}."):
+            return _array_at(inner, path.removeprefix(f"{key}."), value)
+    return value
 
 
 # --- names --------------------------------------------------------------------------------------
@@ -385,7 +407,7 @@ def parameters_of(owner: Any) -> dict[str, Parameter]:
     """The arrays of an object and of the objects inside it, with their gradients, by name.
 
     An array that is kept twice is listed once, under the name that has a gradient. A number that
-    has a gradient becomes an array.
+    has a gradient becomes an array, and so does its gradient.
     """
     arrays = dict(_kept_by(owner, "", set()))
     gradients = {id(gradient) for _, gradient in arrays.values()}
@@ -403,19 +425,20 @@ def _kept_by(owner: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Par
         for name, value in (attributes_of(owner) | _returned_by_methods(owner)).items()}
     seen.add(id(owner))
     leaves = flatten(attributes) if attributes else {}
-    by_plain_name = {plain(path): value for path, value in leaves.items()}
+    by_plain_name = {plain(path): path for path in leaves}
     for path, value in leaves.items():
         head, dot, tail = path.partition(".")
         name = prefix + (tail if head in HOLDERS and dot and not tail.isdigit() else path)
-        gradient = next((by_plain_name[known] for known in gradient_names(path)
-                         if known in by_plain_name), attribute(value, "grad"))
+        its = next((by_plain_name[known] for known in gradient_names(path)
+                    if known in by_plain_name), None)
+        gradient = attribute(value, "grad") if its is None else leaves[its]
         stem, _, last = path.rpartition(".")
         if gradient is None and last in HELD:
             gradient = leaves.get(f"{stem}.grad")
         data = attribute(value, "data", attribute(value, "value"))
-        if isinstance(value, float) and path in attributes and gradient is not None:
-            value = np.array(value)
-            setattr(owner, path, value)
+        if isinstance(value, float) and gradient is not None:
+            value = _array_at(owner, path, value)
+            gradient = gradient if its is None else _array_at(owner, its, gradient)
         if is_array(value):
             yield name, Parameter(value, gradient)
         elif is_array(data) and attribute(value, "grad", ...) is not ...:

@@ -311,3 +311,60 @@ def test_parameters_behind_properties_are_checked():
     x = np.random.default_rng(1).normal(size=(3, 2))
     assert [row.name for row in check_layer(BehindProperties(), x).rows] == ["x", "scale"]
     assert [row.name for row in check_layer(BehindPropertiesWrong(), x).wrong] == ["scale"]
+
+
+# --- numbers among the parameters -----------------------------------------------------------------
+
+
+class Scaled:
+    """Keeps a number beside an array, in mappings, lists or attributes."""
+
+    def __init__(self, params, grads, factor):
+        self.params, self.grads, self.factor = params, grads, factor
+        self.W, self.b = params
+
+    def forward(self, x):
+        self.x = x
+        return x @ self.params[self.W] + self.params[self.b]
+
+    def backward(self, d):
+        self.grads[self.W] = self.x.T @ d
+        self.grads[self.b] = self.factor * d.sum()
+        return d @ self.params[self.W].T
+
+
+class Adding(Scaled):
+    """Adds to its gradients."""
+
+    def backward(self, d):
+        self.grads[self.W] += self.x.T @ d
+        self.grads[self.b] += self.factor * d.sum()
+        return d @ self.params[self.W].T
+
+
+W = np.random.default_rng(8).normal(size=(3, 2))
+
+
+@pytest.mark.parametrize("make", [
+    lambda factor: Scaled({"W": W, "b": 0.5}, {}, factor),
+    lambda factor: Scaled({"W": W, "b": np.float64(0.5)}, {"W": None, "b": None}, factor),
+    lambda factor: Adding({"W": W, "b": 0.5}, {"W": np.zeros((3, 2)), "b": 0.0}, factor),
+    lambda factor: [Scaled({"W": W, "b": 0.5}, {}, factor)],
+])
+def test_numbers_among_the_parameters(make):
+    x = np.random.default_rng(9).normal(size=(4, 3))
+    report = check_layer(make(1.0), x)
+    report.raise_if_wrong()
+    assert [row.name.rpartition(".")[2] for row in report.rows] == ["x", "W", "b"]
+    assert [row.status for row in check_layer(make(2.0), x).rows] == ["ok", "ok", "wrong"]
+
+
+def test_numbers_in_lists_of_parameters():
+    class Listed(Scaled):
+        def __init__(self, factor):
+            self.params, self.grads, self.factor = [W, 0.5], [None, None], factor
+            self.W, self.b = 0, 1
+
+    x = np.random.default_rng(9).normal(size=(4, 3))
+    assert [row.status for row in check_layer(Listed(1.0), x).rows] == ["ok", "ok", "ok"]
+    assert [row.status for row in check_layer(Listed(2.0), x).rows] == ["ok", "ok", "wrong"]

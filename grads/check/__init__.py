@@ -98,8 +98,8 @@ class Extent:
     sample: int | None = None  # entries of each larger tensor, in addition to its directions
     together: bool = False  # directions over all tensors at once and no entry: for large models
     method: str | None = None  # both, complex, ridders, central, forward; None: as above
-    diagnosis: int = SAMPLE  # entries of a larger tensor for the diagnosis, fewer of each if many
-    # tensors are wrong; 0: none
+    diagnosis: int = SAMPLE  # entries of a larger wrong tensor that are compared for the diagnosis,
+    # fewer of each if many tensors are wrong; 0: no diagnosis
     rtol: float = 0.0  # relative error that is allowed in addition to rounding
 
     def __post_init__(self) -> None:

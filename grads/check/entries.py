@@ -16,7 +16,7 @@ import numpy as np
 
 from grads.check.analyticity import real_direction, second_direction
 from grads.check.case import Labels
-from grads.check.comparison import Check, index_of
+from grads.check.comparison import COARSE, Check, index_of
 from grads.check.diagnosis.elsewhere import Probe
 from grads.check.differentiate import Numeric
 from grads.check.directions import TOGETHER, Failed, along_directions, lines_together
@@ -65,8 +65,12 @@ def doubted_rows(
     joint = [bad for bad in failed if bad.line.row == TOGETHER]
     single = [bad for bad in failed if bad.line.row != TOGETHER]
     single += narrowed(check, joint, {bad.line.row for bad in single})
+    coarse = {bad.line.row for bad in single}
     single = refined(check, single)
-    sampled, rows = how.sample is not None, check.rows
+    in_pieces = coarse - {bad.line.row for bad in single}  # which have three digits
+    rows = [replace(row, status="ok", inconclusive=0, floor=COARSE)
+            if row.name in in_pieces else row for row in check.rows]
+    sampled = how.sample is not None
     if how.diagnosis or sampled:
         chosen = [name for name in names
                   if sampled or any(bad.line.row == name for bad in single)]
@@ -74,7 +78,10 @@ def doubted_rows(
         rows = merged(rows, check_entries(
             check, chosen, methods, sample, single, rng, all_methods=sampled))
     else:
-        rows = [with_all_methods(check, row, failed, methods) for row in rows]
+        wrong = {(bad.choice, bad.line.row) for bad in single if bad.word == "wrong"}
+        rows = [replace(row, status="wrong") if (row.upstream, row.name) in wrong else row
+                for row in rows]
+        rows = [with_all_methods(check, row, single, methods) for row in rows]
     if joint and not any(row.status in BAD for row in rows):
         rows += joint_rows(check, joint, methods)
     return rows

@@ -27,6 +27,7 @@ SLIGHT = 5  # if wrong entries agree to 5 digits, the function may be an iterati
 HALVINGS = 32  # most parts of a line that are halved to locate wrong entries
 LOCATED = 8  # most wrong entries that are located
 PIECES = 512  # most pieces of a line
+ALIKE = (0.5, 1.0)  # sizes of a piece's entries
 MOST = 48  # most kinks along a direction, of different values, that are left out
 
 Entry = tuple[str, int]  # tensor and flat position
@@ -37,20 +38,40 @@ def refined(check: Check, failed: Sequence[Failed]) -> list[Failed]:
     up over fewer entries there, so the pieces have three digits."""
     failing = []
     for bad in failed:
-        choice, line, method, word = bad
-        result = compare_line(check, choice, line, method) if word == "coarse" else None
-        if result is None or line.entry is not None or not check.largest[choice][line.row]:
-            failing.append(bad)
-            continue
-        size = line.direction[line.row].size
-        number = 2 * (float(result.limit[0]) / (COARSE * check.largest[choice][line.row])) ** 2
-        if not number < min(PIECES, size / 2):
-            failing.append(bad)
-            continue
-        ends = np.linspace(0, size, 2 + int(number)).astype(int)
-        pieces = [_between(line, low, high) for low, high in pairwise(ends)]
-        failing += check_lines(check, pieces, method)[1]
+        ends = _ends_of_pieces(check, bad)
+        for low, high in pairwise(ends):
+            piece = _balanced(_between(bad.line, low, high), check.analytic[bad.choice])
+            failing += check_lines(check, [piece], bad.method)[1]
+        failing += [] if ends else [bad]
     return failing
+
+
+def _ends_of_pieces(check: Check, bad: Failed) -> Sequence[int]:
+    """Where to cut a line that has fewer than three digits, so that its pieces have three; empty if
+    they would be too many."""
+    choice, line, method, word = bad
+    if word != "coarse" or line.entry is not None or not check.largest[choice][line.row]:
+        return []
+    size = line.direction[line.row].size
+    result = compare_line(check, choice, _balanced(line, check.analytic[choice]), method)
+    number = 3 * (float(result.limit[0]) / (COARSE * check.largest[choice][line.row])) ** 2
+    if not number < min(PIECES, size / 2):
+        return []
+    return np.linspace(0, size, 2 + int(number)).astype(int).tolist()
+
+
+def _balanced(line: Line, gradients: Arrays) -> Line:
+    """The line with other signs, so that little is left of the sum of gradient * v, and so little
+    of its rounding: the products alternate in the order of their sizes. None of them is far larger
+    than the others."""
+    (name, v), = line.direction.items()
+    v = np.clip(np.abs(v), *ALIKE) * (v != 0)
+    products = (gradients[name] * v).reshape(-1)
+    where = np.flatnonzero(products)
+    order = where[np.argsort(-np.abs(products[where]))]
+    signs = np.ones(products.size)
+    signs[order] = np.sign(products[order]) * (-1.0) ** np.arange(order.size)
+    return line._replace(direction={name: v * signs.reshape(v.shape)})
 
 
 def narrowed(check: Check, joint: Sequence[Failed], known: Collection[str]) -> list[Failed]:

@@ -217,3 +217,26 @@ def test_a_saturated_logistic_loss(factor, ok):
     report = check_gradients(loss, [1.5], lambda b: [factor * np.mean(sigm(logits + b) - labels)])
     assert report.ok == ok and report.verdict == ("ok" if ok else "wrong")
     assert not any("no complex step" in note for note in report.notes)
+
+
+# --- large arrays in float32 ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entries", [slice(100, 101), slice(1000, 1100), slice(0, None, 2)])
+@pytest.mark.parametrize("extent", [{}, {"diagnosis": 0}])
+def test_of_a_large_array_in_float32_three_digits_are_checked(entries, extent):
+    x = np.random.default_rng(5).normal(size=20_000).astype(np.float32)
+    gradient = 1 - np.tanh(x) ** 2
+
+    def wrong(factor):
+        made = gradient.copy()
+        made[entries] += factor * gradient.max()
+        return made
+
+    def check(gradient):
+        return check_gradients(lambda x: np.tanh(x).sum(), [x], [gradient], **extent)
+
+    [row] = check(gradient).rows
+    assert (row.status, row.floor) == ("ok", 1e-3)
+    assert check(gradient).evaluations < 1000
+    assert check(wrong(2e-3)).verdict == "wrong"

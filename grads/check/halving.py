@@ -40,7 +40,7 @@ def refined(check: Check, failed: Sequence[Failed]) -> list[Failed]:
     for bad in failed:
         ends = _ends_of_pieces(check, bad)
         for low, high in pairwise(ends):
-            piece = _balanced(_between(bad.line, low, high), check.analytic[bad.choice])
+            piece = _balanced(_between(bad.line, low, high), check.analytic[bad.choice], bad.method)
             failing += check_lines(check, [piece], bad.method)[1]
         failing += [] if ends else [bad]
     return failing
@@ -52,18 +52,20 @@ def _ends_of_pieces(check: Check, bad: Failed) -> Sequence[int]:
     choice, line, method, word = bad
     if word != "coarse" or line.entry is not None or not check.largest[choice][line.row]:
         return []
-    size = line.direction[line.row].size
-    result = compare_line(check, choice, _balanced(line, check.analytic[choice]), method)
-    number = 3 * (float(result.limit[0]) / (COARSE * check.largest[choice][line.row])) ** 2
+    size, enough = line.direction[line.row].size, COARSE * check.largest[choice][line.row]
+    cut = _balanced(line, check.analytic[choice], method)
+    number = 3 * (float(compare_line(check, choice, cut, method).limit[0]) / enough) ** 2
     if not number < min(PIECES, size / 2):
         return []
     return np.linspace(0, size, 2 + int(number)).astype(int).tolist()
 
 
-def _balanced(line: Line, gradients: Arrays) -> Line:
+def _balanced(line: Line, gradients: Arrays, method: str) -> Line:
     """The line with other signs, so that little is left of the sum of gradient * v, and so little
     of its rounding: the products alternate in the order of their sizes. None of them is far larger
-    than the others."""
+    than the others. For differences it is the line itself, which may cross a kink."""
+    if method != "complex":
+        return line
     (name, v), = line.direction.items()
     v = np.clip(np.abs(v), *ALIKE) * (v != 0)
     products = (gradients[name] * v).reshape(-1)

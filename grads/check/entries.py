@@ -39,7 +39,7 @@ from grads.check.watch import TimeUp, unconfirmed
 
 ALL = 1024  # entries that are differentiated if directions have too few digits; by complex step 16
 # times as many
-MOST = 512  # entries that are differentiated for the diagnosis if several tensors are wrong
+MOST = 320  # entries that are differentiated for the diagnosis if several tensors are wrong
 LEAST = 64  # of each of them
 LOCATE_ONE = 32  # entries of a sample for each wrong entry that is located
 LINES = 8  # most lines along which wrong entries and kinks are located

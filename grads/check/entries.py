@@ -19,7 +19,13 @@ from grads.check.case import Labels
 from grads.check.comparison import COARSE, Check, index_of
 from grads.check.diagnosis.elsewhere import Probe
 from grads.check.differentiate import Numeric
-from grads.check.directions import TOGETHER, Failed, along_directions, lines_together
+from grads.check.directions import (
+    TOGETHER,
+    Failed,
+    along_directions,
+    compare_line,
+    lines_together,
+)
 from grads.check.evaluate import NotAnalytic
 from grads.check.halving import (
     LOCATED,
@@ -44,6 +50,7 @@ LEAST = 64  # of each of them
 LOCATE_ONE = 32  # entries of a sample for each wrong entry that is located
 LINES = 8  # most lines along which wrong entries and kinks are located
 FEW = 6  # entries that are all wrong where a mistake is everywhere
+SLIGHT = 1e-5  # relative error along a line; that of an ill-conditioned function may be rounding
 SHARE = 4  # one entry in 4 of a sample is chosen at random
 
 
@@ -71,20 +78,26 @@ def doubted_rows(
     rows = [replace(row, status="ok", inconclusive=0, floor=COARSE)
             if row.name in in_pieces else row for row in check.rows]
     sampled = how.sample is not None
-    if how.diagnosis or sampled:
-        chosen = [name for name in names
-                  if sampled or any(bad.line.row == name for bad in single)]
-        sample = how.sample or min(how.diagnosis, max(LEAST, MOST // max(1, len(chosen))))
-        rows = merged(rows, check_entries(
-            check, chosen, methods, sample, single, rng, all_methods=sampled))
-    else:
+    diagnosed = bool(how.diagnosis) or sampled
+    if not diagnosed:
         wrong = {(bad.choice, bad.line.row) for bad in single if bad.word == "wrong"}
         rows = [replace(row, status="wrong") if (row.upstream, row.name) in wrong else row
                 for row in rows]
         rows = [with_all_methods(check, row, single, methods) for row in rows]
+    doubted = {bad.line.row for bad in single if diagnosed or _is_slight(check, bad, methods[0])}
+    chosen = [name for name in names if sampled or name in doubted]
+    if chosen or diagnosed:
+        sample = how.sample or min(how.diagnosis or LEAST, max(LEAST, MOST // max(1, len(chosen))))
+        rows = merged(rows, check_entries(check, chosen, methods, sample, single, rng,
+                                          all_methods=sampled, diagnosed=diagnosed))
     if joint and not any(row.status in BAD for row in rows):
         rows += joint_rows(check, joint, methods)
     return rows
+
+
+def _is_slight(check: Check, bad: Failed, method: str) -> bool:
+    """Whether a gradient is so slightly wrong along a line that its entries may be right."""
+    return bool(compare_line(check, bad.choice, bad.line, method).relative[0] < SLIGHT)
 
 
 def _validate_complex_step(
@@ -106,12 +119,14 @@ def _validate_complex_step(
 def check_entries(
     check: Check, names: Sequence[str], methods: Sequence[str], sample: int | None,
     failed: Sequence[Failed], rng: np.random.Generator, *, all_methods: bool = False,
+    diagnosed: bool = True,
 ) -> list[Row]:
     """A row for every tensor, and one for every output alone through which a tensor is wrong.
 
     Arguments: names of the tensors; methods that suit the function, the most exact method first;
     sample, the number of entries of a larger tensor, None for all; failed, the lines along which a
-    gradient was not right; all_methods, whether each entry is differentiated by all methods.
+    gradient was not right; all_methods, whether each entry is differentiated by all methods;
+    diagnosed, whether the rows say what is wrong.
     """
     examined: dict[str, Examined] = {}
     for name in names:
@@ -127,7 +142,7 @@ def check_entries(
         examined[name] = Examined(next(iter(estimates.values()))[0], estimates, len(where),
                                   doubtful, coarse)
     rows, method = [], "complex" if check.evaluate.complex_step else "central"
-    probe = Probe(check.case, check.evaluate, method)
+    probe = Probe(check.case, check.evaluate, method) if diagnosed else None
     for choice in check.analytic:
         for name in names:
             row = row_of_tensor(check, choice, name, examined, methods, probe)

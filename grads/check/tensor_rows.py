@@ -62,10 +62,10 @@ class Examined(NamedTuple):
 
 def row_of_tensor(
     check: Check, choice: str, name: str, examined: Mapping[str, Examined],
-    methods: Sequence[str], probe: Probe,
+    methods: Sequence[str], probe: Probe | None,
 ) -> Row:
     """The row of a tensor for one choice. It is unfinished if the time ends before kinks are ruled
-    out. Arguments: probe, for the diagnosis."""
+    out. Arguments: probe, for the diagnosis; None: there is none."""
     where, shape = examined[name].where, check.evaluate.inputs[name].shape
     if check.watch.stopped and not len(where):
         return uncovered(name, choice, shape)
@@ -77,7 +77,7 @@ def row_of_tensor(
 
 def _compared_row(
     check: Check, choice: str, name: str, examined: Mapping[str, Examined],
-    methods: Sequence[str], probe: Probe,
+    methods: Sequence[str], probe: Probe | None,
 ) -> Row:
     """The row, after a second method has confirmed the first, with kinks and diagnosis."""
     where, estimates = examined[name].where, examined[name].estimates
@@ -96,7 +96,7 @@ def _compared_row(
     unsure = sum(word == "inconclusive" for word in status.values()) - len(set(kinked))
     at = bad[0] if bad else _worst_entry(estimates, compared, status, worst)
     diagnosis = []
-    if worst == "wrong" and not bad:
+    if worst == "wrong" and not bad and probe is not None:
         allowed = np.full(gradient.size, np.nan)
         allowed[where] = first.limit
         kinks = [k for k, word in status.items() if word == "inconclusive"]

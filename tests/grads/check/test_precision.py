@@ -203,6 +203,29 @@ def test_float16_gradients_wrong_by_a_tenth_do_not_pass():
     assert not check_gradients(lambda x: np.tanh(x).sum(), [x], [np.float16(1.1) * analytic]).ok
 
 
+@pytest.mark.parametrize("seed", [13, 28, 32])
+@pytest.mark.parametrize("extent", [{}, {"diagnosis": 0}])
+def test_a_verdict_on_ill_conditioned_code_does_not_depend_on_the_diagnosis(seed, extent):
+    rng = np.random.default_rng(seed)
+    X, labels = rng.normal(size=(8, 2)), rng.integers(0, 2, 8)
+
+    def probabilities(w, b):
+        return 1 / (1 + np.exp(-(X @ w + b)))
+
+    def loss(w, b):
+        p = probabilities(w, b)
+        return -np.mean(labels * np.log(p) + (1 - labels) * np.log(1 - p))
+
+    def gradients(w, b):
+        d = (probabilities(w, b) - labels) / 8
+        return X.T @ d, d.sum()
+
+    inputs = [6 * rng.normal(size=2), np.array(rng.normal())]
+    assert check_gradients(loss, inputs, gradients, **extent).ok
+    w, b = gradients(*inputs)
+    assert check_gradients(loss, inputs, [1.001 * w, b], **extent).verdict == "wrong"
+
+
 @pytest.mark.parametrize("factor, ok", [(1.0, True), (1.01, False)])
 def test_a_saturated_logistic_loss(factor, ok):
     """1 - sigm(11.5) has eleven digits, so no difference over a short step has its slope."""

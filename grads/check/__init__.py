@@ -105,6 +105,9 @@ class Extent:
     def __post_init__(self) -> None:
         if self.method is not None and self.method not in METHODS:
             raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {self.method!r}")
+        for name, count in (("sample", self.sample), ("diagnosis", self.diagnosis)):
+            if isinstance(count, float) or (count is not None and count < 0):
+                raise ValueError(f"{name}: expected a number of entries, got {count!r}")
         if not 0 <= self.rtol < 1:
             raise ValueError(f"rtol: expected a number between 0 and 1, got {self.rtol!r}")
 

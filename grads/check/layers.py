@@ -181,7 +181,8 @@ class LayerRun:
 
     def _unchecked(self, d: Arrays, passed: Pass, gradients: Arrays) -> list[Finding]:
         """The findings on parameters that are not compared although the backward may fill their
-        gradients: it changes an array of the same shape, of which nothing says what it is."""
+        gradients: they are lists of numbers, or the backward changes an array of the same shape, of
+        which nothing says what it is."""
         known = [*gradients.values(), *d.values()]
         filled = {name: a for name, a in self.changed.items() if name not in gradients and not any(
             np.array_equal(a, other, equal_nan=True) for other in known)}
@@ -194,7 +195,12 @@ class LayerRun:
                 findings.append(Finding("unchecked", name, (
                     f"the backward changes {', '.join(alike)}, of its shape, and nothing says "
                     "which array is its gradient: names such as W and dW, or params and grads")))
-        return findings
+        attributes = attributes_of(passed.layer)
+        lists = [name for name, value in attributes.items() if isinstance(value, list) and value
+                 and all(isinstance(x, (int, float)) for x in flatten(value).values())
+                 and {*gradient_names(name)} & {plain(other) for other in attributes}]
+        return findings + [Finding("unchecked", name, "it is a list of numbers, and only arrays "
+                                   "are differentiated: np.array(...)") for name in lists]
 
     def _uses(self, name: str, passed: Pass) -> bool:
         """Whether the outputs depend on an array."""

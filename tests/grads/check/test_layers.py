@@ -368,3 +368,22 @@ def test_numbers_in_lists_of_parameters():
     x = np.random.default_rng(9).normal(size=(4, 3))
     assert [row.status for row in check_layer(Listed(1.0), x).rows] == ["ok", "ok", "ok"]
     assert [row.status for row in check_layer(Listed(2.0), x).rows] == ["ok", "ok", "wrong"]
+
+
+def test_weights_that_are_lists_are_not_passed_over():
+    class OfLists:
+        def __init__(self):
+            self.W = [[1.0, 2.0], [0.5, -1.0]]
+
+        def forward(self, x):
+            self.x = x
+            return x @ np.array(self.W)
+
+        def backward(self, d):
+            self.dW = self.x.T @ d / len(d)  # wrong, which nobody can see
+            return d @ np.array(self.W).T
+
+    report = check_layer(OfLists(), np.random.default_rng(9).normal(size=(4, 2)))
+    assert report.verdict == "undecided"
+    [finding] = report.findings
+    assert finding.name == "W" and "a list of numbers" in finding.message

@@ -222,6 +222,12 @@ def test_the_relative_tolerance_can_be_chosen(extent):
         check_gradients(lambda x: (x**3).sum(), [x], off, rtol=2)
 
 
+@pytest.mark.parametrize("how", [{"diagnosis": 1.5}, {"sample": -1}])
+def test_a_number_of_entries_is_a_whole_number(how):
+    with pytest.raises(ValueError, match="expected a number of entries, got "):
+        check_gradients(lambda x: (x**2).sum(), [np.ones(2)], [np.ones(2)], **how)
+
+
 # --- the user's file ------------------------------------------------------------------------------
 
 FILE = '''

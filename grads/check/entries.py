@@ -83,7 +83,7 @@ def doubted_rows(
         wrong = {(bad.choice, bad.line.row) for bad in single if bad.word == "wrong"}
         rows = [replace(row, status="wrong") if (row.upstream, row.name) in wrong else row
                 for row in rows]
-        rows = [with_all_methods(check, row, single, methods) for row in rows]
+        rows = [with_all_methods(check, row, [*single, *joint], methods) for row in rows]
     doubted = {bad.line.row for bad in single if diagnosed or _is_slight(check, bad, methods[0])}
     chosen = [name for name in names if sampled or name in doubted]
     if chosen or diagnosed:

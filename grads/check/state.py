@@ -34,7 +34,8 @@ CLOSE = 1e-4  # relative error of a slope that is right there; in float32, 1e-3
 
 class State:
     """The state that some functions can change: all that they reach through their closures, their
-    object and the names of their module, and NumPy's global random generator.
+    default arguments, their object and the names of their module, and NumPy's global random
+    generator.
 
     Argument: functions, or objects with methods. Attribute: mutable, whether something may be kept
     from call to call: whether there is an object of a user's class, or a variable of a user's
@@ -135,7 +136,7 @@ class State:
                 undo.append(partial(space.__setitem__, name, values[-1]))
         self.mutable |= is_users and any(
             value is None or isinstance(value, (dict, list)) for value in values)
-        return values
+        return [*values, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
 
 
 def _names(code: types.CodeType) -> set[str]:

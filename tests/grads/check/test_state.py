@@ -319,3 +319,25 @@ def test_the_global_random_generator_is_restored():
 
     check_gradients(noisy, [RNG.normal(size=3)], lambda x: [2 * x])
     assert np.array_equal(np.random.get_state()[1], before)
+
+
+OMEGAS = [1.1, 1.7, 2.5]
+
+
+def test_default_arguments_are_restored():
+    """The diagnosis tries changes of the backward; some of them write into what it reads."""
+    def f(a, omegas=OMEGAS):
+        return sum(np.sum(np.sin(w * a) * a) for w in omegas)
+
+    def g(a, omegas=OMEGAS):
+        d = np.zeros_like(a)
+        for w in omegas:
+            e = np.zeros(3)
+            e[-1] = 1 / len(omegas)
+            d += 3 * e[-1] * (np.sin(w * a) + np.cos(w * a) * a)
+        return [1.1 * d]
+
+    a = np.random.default_rng(0).normal(size=4)
+    before = f(a)
+    assert check_gradients(f, [a], g).wrong
+    assert f(a) == before and OMEGAS == [1.1, 1.7, 2.5]

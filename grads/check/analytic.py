@@ -128,7 +128,8 @@ class Form(NamedTuple):
 
     def _known(self, gradients: Any) -> dict[str, Any]:
         """Name -> gradient. Integers and settings have no gradient, or None."""
-        floating = {name: x for name, x in self.parts.items() if name not in self.held}
+        floating = {name: x for name, x in self.parts.items()
+                    if not {*flatten(x, str(name), holds_arrays)} <= self.held.keys()}
         fewer = len(gradients) == len(floating) if isinstance(gradients, (tuple, list)) else (
             len(floating) == 1 and not isinstance(gradients, Mapping))
         integers = f" ({', '.join(self.held)}: integers, without a gradient)"

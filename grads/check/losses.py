@@ -12,6 +12,7 @@ variable W. A gradient without such a name belongs to the first array of the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from grads.check.nesting import flatten
 from grads.check.report import Report
 from grads.check.result import Finding
 from grads.check.substitution import (
+    BEGINNING,
     Arrays,
     Subject,
     all_labels,
@@ -53,7 +55,7 @@ def check_loss(
     def make() -> tuple[Case, Arrays, list[str], list[Finding]]:
         run = LossRun(Subject(f, inputs, keywords or {}), gradients)
         case = Case(dict(run.subject.arrays), run.forward, run.vjp, labels=dict(labels or {}))
-        return case, {"loss": np.ones(())}, run.notes, []
+        return case, {"loss": np.ones(())}, run.notes, run.unchecked
 
     return check_made(make, f, getattr(f, "__name__", "loss"), how)
 
@@ -62,8 +64,8 @@ class LossRun:
     """A function that returns a loss with its gradients, as the forward and backward of a case.
 
     Attributes: number, the place of the loss in the result; known, the arrays that may have
-    gradients, by name; notes on values that are not taken for a gradient; subject, whose arrays are
-    those that have gradients.
+    gradients, by name; notes on values that are not taken for a gradient; unchecked, findings on
+    numbers that must be one; subject, whose arrays are those that have gradients.
     """
 
     def __init__(self, subject: Subject, names: Sequence[str] = ()) -> None:
@@ -96,6 +98,15 @@ class LossRun:
                       flatten({f"value {k} of the result": value
                                for k, value in enumerate(parts, 1)}).items()
                       if (is_array(value) or isinstance(value, float)) and id(value) not in used]
+        numbers = [name for name, x in zip(subject.names, subject.inputs, strict=True)
+                   if isinstance(x, (float, np.floating))]
+        labels, values = self.beside_loss(result)
+        self.unchecked = [
+            Finding("unchecked", label, f"it is a number, and nothing says whose gradient it is: "
+                    f"that of {' or '.join(numbers)}? gradients=(...) tells it")
+            for label, value in opened(values, labels, [*self.known], bool(self.names))
+            if numbers and BEGINNING.match(label) and id(value) not in used
+            and isinstance(value, (float, np.floating, np.ndarray)) and np.ndim(value) == 0]
         told = {source_of(label, self.known, same) for label, same in self.labels(result).items()}
         self.notes += [f"{name}: its gradient was taken by its shape, that of {', '.join(alike)}, "
                        "too; gradients=(...) tells which values are whose gradients"
@@ -130,7 +141,8 @@ class LossRun:
         """The loss, and the whole result."""
         _, result = self.subject(values)
         if isinstance(result, (tuple, list)):
-            result = tuple(np.array(value) if is_numbers(value) else value for value in result)
+            result = tuple(np.array(value) if is_numbers(value) else _fields(value)
+                           for value in result)
         return {"loss": np.reshape(self.parts(result)[self.number_of(result)], ())}, result
 
     def beside_loss(self, result: Any) -> tuple[list[Any], list[Any]]:
@@ -165,3 +177,10 @@ class LossRun:
         """The gradients, times the upstream gradient of the loss."""
         return {name: np.asarray(gradient) * d["loss"]
                 for name, gradient in self.gradients(result).items()}
+
+
+def _fields(value: Any) -> Any:
+    """The fields of a dataclass, as a mapping; another value as it is."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return value

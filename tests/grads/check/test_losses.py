@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -318,6 +319,35 @@ def test_names_inside_a_list_may_be_told(told):
     assert not check_loss(in_a_tuple, *b3, gradients=("y", "x")).ok
     with pytest.raises(ValueError, match="beside the loss, 2 in all, got 3"):
         check_loss(in_a_tuple, *b3, gradients=("x", "y", "q"))
+
+
+@dataclass
+class Line2D:
+    w: np.ndarray
+    b: np.ndarray
+
+
+def in_a_dataclass(p, x, y, factor=1.0):
+    e = x @ p.w + p.b - y
+    return 0.5 * (e @ e), Line2D(w=x.T @ e, b=factor * e.sum(keepdims=True))
+
+
+def test_gradients_may_be_in_the_dataclass_of_the_parameters():
+    inputs = Line2D(np.ones(3), np.ones(1)), rng.normal(size=(4, 3)), np.ones(4)
+    assert check_loss(in_a_dataclass, *inputs).ok
+    assert [row.name for row in check_loss(in_a_dataclass, *inputs, 2.0).wrong] == ["p.b"]
+
+
+def test_a_number_whose_gradient_has_another_name_is_undecided():
+    def likelihood(a, log_nu):
+        g_nu = 3 * np.exp(log_nu)  # wrong
+        return a.sum() + np.exp(log_nu), np.ones_like(a), g_nu
+
+    report = check_loss(likelihood, W[0], 0.3, gradients=("a", "log_nu"))
+    assert [row.name for row in report.wrong] == ["log_nu"]
+    report = check_loss(likelihood, W[0], 0.3)
+    assert report.verdict == "undecided" and report.findings[0].name == "g_nu"
+    assert "that of log_nu?" in report.findings[0].message
 
 
 def test_integers_that_have_a_gradient_are_refused():

@@ -61,6 +61,21 @@ def test_gradients_in_another_form_are_told(change, said):
         check_gradients(loss, NESTED, nested)
 
 
+@pytest.mark.parametrize("settings", [{"stride": 2}, {"stride": 2, "mode": "same"}])
+def test_a_mapping_of_settings_needs_no_gradient(settings):
+    def forward(x, w, settings):
+        stride = settings.get("stride", 1)
+        return (x * w)[::stride], (x, w, stride)
+
+    def backward(d, cache):
+        x, w, stride = cache
+        full = np.zeros_like(x)
+        full[::stride] = d
+        return full * w, full * x
+
+    assert check_pair(forward, backward, [np.ones(6), np.arange(6.0) + 1, settings]).ok
+
+
 def test_a_mapping_without_a_gradient_may_be_left_out():
     def pulled(x, pins):
         return (x ** 2).sum() + sum((x[k] - pin) ** 2 for k, pin in pins.items())

@@ -17,7 +17,7 @@ demo: $(VENV)/.installed ## train a small translator, translate, score, write a 
 	@$(BIN)/grads explore attention --model runs/demo --sentence "12 weeks ago or Monday" \
 		-o runs/demo/attention.html
 
-test: check suite ## the whole test suite, ruff and mypy (8 minutes)
+test: check suite ## the whole test suite, ruff and mypy (7 minutes)
 
 # Two processes take whole files in turn, so that what a file prepares is prepared once; the tests that
 # measure time run after them, with nothing beside them.

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,13 +35,7 @@ from grads.check.evaluate import NotAnalytic
 from grads.check.iterations import iterations_undecided
 from grads.check.jacobians import jacobian as jacobian
 from grads.check.precision import observe_noise, unseen
-from grads.check.prepare import (
-    Upstream,
-    padding_findings,
-    prepared,
-    prepared_alike,
-    wanted_names,
-)
+from grads.check.prepare import Upstream, padding_findings, prepared, wanted_names
 from grads.check.report import Report
 from grads.check.result import Finding, Row
 from grads.check.state import State, findings_elsewhere, special
@@ -145,10 +138,7 @@ def check_case(
     rows: list[Row] = []
     check = None
     try:
-        check = prepared(case, wanted, upstream, alone, watch, rng, findings)
-        if any(finding.kind == "random" for finding in findings):
-            check = prepared_alike(case, state, check, findings, partial(
-                prepared, wanted=wanted, upstream=upstream, alone=alone, watch=watch, rng=rng))
+        check = prepared(case, state, wanted, upstream, alone, watch, rng, findings)
         if check is None:
             return Report([], findings, title, seconds=watch.seconds)
         wanted = [name for name in wanted if name in check.case.inputs]  # which have gradients

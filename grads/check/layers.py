@@ -20,22 +20,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.check.case import Case, Labels
+from grads.check.names import TARGETS, gradient_names, named_gradients, plain, returned_names
 from grads.check.nesting import flatten, like, parameters_of_call
 from grads.check.report import Report
 from grads.check.result import Finding
 from grads.check.substitution import (
-    TARGETS,
     Arrays,
     Subject,
     argument_names,
     attribute,
     attributes_of,
     check_made,
-    gradient_names,
-    named_gradients,
     parameters_of,
-    plain,
-    returned_names,
 )
 
 FORWARDS = ("__call__", "forward", "forward_pass", "forward_propagation")

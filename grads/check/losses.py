@@ -13,28 +13,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from grads.check.analytic import no_derivative
 from grads.check.case import Case, Labels
+from grads.check.names import (
+    BEGINNING,
+    all_labels,
+    named_gradients,
+    opened,
+    returned_names,
+    source_of,
+)
 from grads.check.nesting import flatten
 from grads.check.report import Report
 from grads.check.result import Finding
 from grads.check.substitution import (
-    BEGINNING,
     Arrays,
     Subject,
-    all_labels,
     check_made,
     is_array,
     is_numbers,
-    named_gradients,
-    opened,
     parameters_of,
-    returned_names,
-    source_of,
 )
 
 
@@ -80,39 +83,48 @@ class LossRun:
                          for prefix, owner in objects.items()), subject.variables):
             self.known |= {name: value for name, value in arrays.items()
                            if name not in self.known and is_array(value)}
-        arguments = flatten(dict(zip(subject.names, subject.inputs, strict=True)))
-        for label, same in self.labels(result).items():
-            name = source_of(label, arguments, same)
-            if name is not None and np.asarray(arguments[name]).dtype.kind in "iu":
-                raise no_derivative(name, np.asarray(arguments[name]))
+        self._refuse_integers(result)
         gradients = self.gradients(result)
         if not gradients:
             raise ValueError(
                 "gradients: expected names that say what they are gradients of, as dW of W, or "
                 f"gradients=(...); f has {', '.join(self.known) or 'no arrays'}")
-        parts = self.parts(result)
+        self._remark(result, gradients)
+        subject.arrays = {name: self.known[name] for name in gradients}
+
+    def _refuse_integers(self, result: Any) -> None:
+        """Raise ValueError if a gradient has the name of an argument of integers."""
+        arguments = flatten(dict(zip(self.subject.names, self.subject.inputs, strict=True)))
+        for label, same in self.labels(result).items():
+            name = source_of(label, arguments, same)
+            if name is not None and np.asarray(arguments[name]).dtype.kind in "iu":
+                raise no_derivative(name, np.asarray(arguments[name]))
+
+    def _remark(self, result: Any, gradients: Arrays) -> None:
+        """Note the values that are not compared, and the gradients that were taken by their shape;
+        find numbers that must be the gradients of numbers."""
+        parts, (labels, values) = self.parts(result), self.beside_loss(result)
         used = [id(gradient) for gradient in (*gradients.values(), parts[self.number])]
-        used += [id(value) for label, value in zip(*self.beside_loss(result), strict=False)
-                 if len([*opened([value], [label], [*self.known], bool(self.names))]) > 1]
+        inside = [[*opened([value], [label], [*self.known], bool(self.names))]
+                  for label, value in zip(labels, values, strict=False)]
+        used += [id(value) for value, pairs in zip(values, inside, strict=False) if len(pairs) > 1]
         self.notes = [f"{name}: no gradient of anything known, not checked" for name, value in
                       flatten({f"value {k} of the result": value
                                for k, value in enumerate(parts, 1)}).items()
                       if (is_array(value) or isinstance(value, float)) and id(value) not in used]
-        numbers = [name for name, x in zip(subject.names, subject.inputs, strict=True)
-                   if isinstance(x, (float, np.floating))]
-        labels, values = self.beside_loss(result)
-        self.unchecked = [
-            Finding("unchecked", label, f"it is a number, and nothing says whose gradient it is: "
-                    f"that of {' or '.join(numbers)}? gradients=(...) tells it")
-            for label, value in opened(values, labels, [*self.known], bool(self.names))
-            if numbers and BEGINNING.match(label) and id(value) not in used
-            and isinstance(value, (float, np.floating, np.ndarray)) and np.ndim(value) == 0]
         told = {source_of(label, self.known, same) for label, same in self.labels(result).items()}
-        self.notes += [f"{name}: its gradient was taken by its shape, that of {', '.join(alike)}, "
-                       "too; gradients=(...) tells which values are whose gradients"
+        self.notes += [f"{name}: its gradient was taken by its shape, also that of "
+                       f"{', '.join(alike)}; gradients=(...) tells which values are whose gradients"
                        for name in gradients if name not in told and "." not in name
                        and (alike := self.alike(name))]
-        subject.arrays = {name: self.known[name] for name in gradients}
+        numbers = [name for name, x in zip(self.subject.names, self.subject.inputs, strict=True)
+                   if isinstance(x, (float, np.floating))]
+        self.unchecked = [
+            Finding("unchecked", label, f"it is a number: is it the gradient of "
+                    f"{' or '.join(numbers)}? gradients=(...) tells it")
+            for label, value in chain.from_iterable(inside)
+            if numbers and BEGINNING.match(label) and id(value) not in used
+            and isinstance(value, (float, np.floating, np.ndarray)) and np.ndim(value) == 0]
 
     def alike(self, name: str) -> list[str]:
         """The other arrays that have the shape of an array."""

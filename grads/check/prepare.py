@@ -45,12 +45,54 @@ Upstream = Arrays | Callable[[dict[str, np.ndarray]], Arrays] | None
 
 
 def prepared(
+    case: Case, state: State, wanted: Sequence[str], upstream: Upstream, alone: bool, watch: Watch,
+    rng: np.random.Generator, findings: list[Finding],
+) -> Check | None:
+    """The check with its analytic gradients; None if nothing can be compared.
+
+    Faults other than wrong values are appended to `findings`. Inputs without a gradient are held
+    constant, and those of them that are wanted are named in `findings`. If two runs differ, but not
+    if each starts from `state`, as where the code counts its calls, all runs start from it.
+    """
+    prepare = partial(_prepared, wanted=wanted, upstream=upstream, alone=alone, watch=watch,
+                      rng=rng)
+    check, found = prepare(case, findings=findings), list[Finding]()
+    if not is_random(findings):
+        return check
+    alike = prepare(_rewound(case, state), findings=found)
+    if is_random(found):
+        return check
+    findings[:] = found
+    if alike is not None:
+        alike.notes.append(ALIKE)
+    return alike
+
+
+def is_random(findings: Sequence[Finding]) -> bool:
+    """Whether two runs were found to differ."""
+    return any(finding.kind == "random" for finding in findings)
+
+
+def _rewound(case: Case, state: State) -> Case:
+    """The case with runs that start from the state; gradients that are a function of their own do
+    so if they differ from run to run, too."""
+
+    def afresh(function: Callable[..., Any], *arguments: Any) -> Any:
+        state.rewind()
+        return function(*arguments)
+
+    vjp = case.vjp
+    if case.cacheless:
+        first, second = (written_out(case, vjp({}, copies(case.inputs))) for _ in range(2))
+        vjp = partial(afresh, vjp) if unequal(second, first) else vjp
+    return replace(case, forward=partial(afresh, case.forward), vjp=vjp)
+
+
+def _prepared(
     case: Case, wanted: Sequence[str], upstream: Upstream, alone: bool, watch: Watch,
     rng: np.random.Generator, findings: list[Finding],
 ) -> Check | None:
-    """The check with its analytic gradients; None if nothing can be compared. Faults other than
-    wrong values are appended to `findings`. Inputs without a gradient are held constant, and those
-    of them that are wanted are named in `findings`."""
+    """As `prepared`, with runs that start from whatever the run before has left."""
     exact = copies(case.inputs, np.float64)
     outputs = outputs_of(case, exact, findings)
     if findings:
@@ -63,7 +105,7 @@ def prepared(
         analytic = gradients_of(case, d_out, alone, findings)
     except NoGradient as error:
         known = [name for name in wanted if name not in error.names]
-        check = prepared(without(case, error.names), known, upstream, alone, watch, rng, findings)
+        check = _prepared(without(case, error.names), known, upstream, alone, watch, rng, findings)
         findings += [Finding("unchecked", name, "it has no gradient; if that is meant, check "
                              f"names={known}, or give it as a default argument")
                      for name in wanted if name in error.names]
@@ -77,34 +119,6 @@ def prepared(
     if np.finfo(case.dtype).eps > EXACT:
         check.rounding = rounding_of(case, d_out, analytic["all"])
     return check
-
-
-def prepared_alike(
-    case: Case, state: State, check: Check | None, findings: list[Finding],
-    prepare: Callable[..., Check | None],
-) -> Check | None:
-    """The check of a case whose runs differ: each run starts from the same state, if that makes
-    them equal, as it does where the code counts its calls. Otherwise the check that is given.
-
-    Arguments: state, before any run; check and its findings; prepare, which is `prepared`.
-    """
-
-    def afresh(function: Callable[..., Any], *arguments: Any) -> Any:
-        state.rewind()
-        return function(*arguments)
-
-    vjp = case.vjp
-    if case.cacheless:  # does the gradient count the calls, too?
-        first, second = (written_out(case, vjp({}, copies(case.inputs))) for _ in range(2))
-        vjp = partial(afresh, vjp) if unequal(second, first) else vjp
-    found: list[Finding] = []
-    alike = prepare(replace(case, forward=partial(afresh, case.forward), vjp=vjp), findings=found)
-    if any(finding.kind == "random" for finding in found):
-        return check
-    findings[:] = found
-    if alike is not None:
-        alike.notes.append(ALIKE)
-    return alike
 
 
 def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> dict[str, np.ndarray]:

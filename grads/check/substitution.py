@@ -7,11 +7,6 @@ the user's objects are not changed, and a run does not affect the next run.
 
 from __future__ import annotations
 
-import ast
-import functools
-import inspect
-import re
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,22 +19,14 @@ from grads.check import check_case
 from grads.check.case import Case
 from grads.check.continuation.namespace import is_users_module
 from grads.check.copies import deep_copy
+from grads.check.names import HOLDERS, OF_GRADIENTS, gradient_names, plain, source_of
 from grads.check.nesting import flatten, is_branch, items_of, parameters_of_call
 from grads.check.report import Report
 from grads.check.result import Finding
 from grads.check.state import State
 from grads.check.watch import TimeUp, Watch, unfinished
 
-PATTERNS = ("d{}", "grad{}", "{}grad", "g{}", "{}gradient", "gradient{}", "delta{}", "nabla{}",
-            "partial{}", "{}adj", *(f"d{loss}{d}{{}}" for loss in ("l", "loss", "cost", "j", "e")
-                                    for d in ("d", "")))  # dW, dL_dW, ..., without underscores
-SHORT = {"weights": "w", "weight": "w", "biases": "b", "bias": "b"}  # dW is a gradient of weights
-HOLDERS = ("params", "parameters")  # their gradients are in these:
-OF_GRADIENTS = ("grads", "grad", "gradients")
 HELD = ("data", "value", "val")  # in a mapping, beside "grad"
-TARGETS = ("t", "y", "target", "targets", "label", "labels", "y_true")  # rarely with a gradient
-BEGINNING = re.compile("d|g[A-Z_]|grad")  # of the name of a gradient
-GRADIENT = "d ..."  # label of an expression; like the names of gradients it begins with d
 Arrays = Mapping[str, Any]
 
 
@@ -61,13 +48,6 @@ def check_made(
         state.restore()
     report = check_case(case, upstream=upstream, **how)
     return replace(report, notes=(*report.notes, *notes), findings=[*report.findings, *findings])
-
-
-class Display(NamedTuple):
-    """The labels of the values in a list or tuple that a `return` statement shows, as (dW, db)."""
-
-    whole: str  # the label of the list
-    inside: list[Any]
 
 
 class Parameter(NamedTuple):
@@ -199,170 +179,12 @@ def _array_at(owner: Any, path: str, value: Any) -> Any:
     return value
 
 
-# --- names --------------------------------------------------------------------------------------
-
-
 def argument_names(calls: Sequence[Callable[..., Any]], count: int) -> tuple[str, ...]:
     """The names of the first `count` positional parameters, of the first function that has enough;
     x0, x1, ... if none has."""
     known = ([p.name for p in parameters_of_call(call)] for call in calls)
     return tuple(next((names[:count] for names in known if len(names) >= count),
                       [f"x{k}" for k in range(count)]))
-
-
-@functools.cache
-def plain(name: str) -> str:
-    """A name in the form in which names are compared: in lower case, without underscores."""
-    return name.lower().replace("_", "")
-
-
-@functools.cache
-def gradient_names(path: str) -> list[str]:
-    """The plain names under which people keep the gradient of an array of this name or path."""
-    head, dot, tail = plain(path).partition(".")
-    inside = tail if dot and head in HOLDERS else head + dot + tail
-    first, dot, tail = inside.partition(".")
-    names = [pattern.format(stem) + dot + tail for stem in (first, SHORT.get(first, first))
-             for pattern in PATTERNS]
-    return [*(f"{holder}.{name}" for holder in OF_GRADIENTS for name in (inside, *names)), *names]
-
-
-def source_of(gradient: str, names: Iterable[str], same_name: bool = False) -> str | None:
-    """The array, among `names`, to which the name of a gradient belongs; None if there is none.
-
-    Arguments: same_name, whether the gradient may have the name of the array itself.
-    """
-    return next((name for name in names for end in _ends(name)
-                 if plain(gradient) in [*gradient_names(end), *[plain(end)] * same_name]), None)
-
-
-def _ends(path: str) -> list[str]:
-    """A path, and its ends: a.b.c, b.c and c."""
-    parts = path.split(".")
-    return [".".join(parts[k:]) for k in range(len(parts))]
-
-
-def named_gradients(
-    parts: Sequence[Any], labels: Sequence[str], known: Arrays, inputs: Sequence[str] = (),
-    same_name: bool = False,
-) -> dict[str, Any]:
-    """The gradients by name, from what a function returns: mappings, or arrays with labels.
-
-    Gradients without a name are those of the inputs, in their order. If there are more of them than
-    inputs, each belongs to the first array of the same shape, a list to the first list of the same
-    shapes; beside gradients with a name, only those whose label begins as that of a gradient, since
-    a loss may return a state, too. Arguments: parts, what the function returns; labels of the
-    parts, such as dW, or a `Display`; known, the arrays that may have gradients, arguments first;
-    inputs, the names of arguments, if all parts are gradients; same_name, whether a label may be
-    the name of the array.
-    """
-    by_name: dict[str, Any] = {}
-    unnamed: list[tuple[str, Any]] = []
-    for label, value in opened(parts, labels, [*inputs, *known], same_name):
-        inside = flatten(value) if isinstance(value, Mapping) else {label: value}
-        same = same_name or isinstance(value, Mapping)
-        for key, gradient in inside.items():
-            name = source_of(f"{label}.{key}", [*inputs, *known], same) or source_of(
-                key, [*inputs, *known], same)
-            if name is not None:
-                by_name.setdefault(name, gradient)
-            elif not isinstance(value, Mapping):
-                unnamed.append((key, gradient))
-    left = [name for name in inputs if name not in by_name]
-    if len(unnamed) <= len(left):
-        by_name |= dict(zip(left, [gradient for _, gradient in unnamed], strict=False))
-    else:
-        every = bool(inputs) or not by_name
-        for gradient in [gradient for key, gradient in unnamed if every or BEGINNING.match(key)]:
-            by_name |= _of_same_shapes(gradient, known, by_name)
-    return {name: gradient for name, gradient in by_name.items() if gradient is not None}
-
-
-def opened(
-    parts: Sequence[Any], labels: Sequence[Any], names: Sequence[str], same_name: bool
-) -> Iterator[tuple[str, Any]]:
-    """Pairs of a label and a part. A list or tuple whose labels tell arrays among `names` is given
-    value by value."""
-    for k, value in enumerate(parts):
-        label = labels[k] if len(labels) == len(parts) else ""
-        if isinstance(label, Display):
-            inside = list(value) if isinstance(value, (list, tuple)) or (
-                isinstance(value, np.ndarray) and value.ndim == 1) else []
-            if len(inside) == len(label.inside) and any(
-                    source_of(inner, names, same_name) for inner in all_labels(label.inside)):
-                yield from opened(inside, label.inside, names, same_name)
-                continue
-            label = label.whole
-        yield label, value
-
-
-def all_labels(labels: Iterable[Any]) -> Iterator[str]:
-    """The labels, and those inside a `Display`."""
-    for label in labels:
-        if isinstance(label, Display):
-            yield label.whole
-            yield from all_labels(label.inside)
-        else:
-            yield label
-
-
-def _of_same_shapes(gradient: Any, known: Arrays, by_name: Arrays) -> dict[str, Any]:
-    """A gradient, or the gradients in a list, by the names of arrays that have none yet.
-
-    The arrays of a list have names such as W.0 and W.1. Targets come last.
-    """
-    free = {name: array for name, array in known.items() if name not in by_name}
-    lists: dict[str, list[str]] = {}
-    for name in free:
-        stem, _, last = name.rpartition(".")
-        lists.setdefault(stem if last.isdigit() else name, []).append(name)
-    if isinstance(gradient, (list, tuple)):
-        shapes = [None if is_branch(element) else np.shape(element) for element in gradient]
-        for names in lists.values():
-            if [np.shape(free[name]) for name in names] == shapes and names[0] not in lists:
-                return dict(zip(names, gradient, strict=True))
-    gradients: dict[str, Any] = {}
-    for leaf in flatten([gradient]).values():
-        fitting = sorted((name for name, array in free.items() if name not in gradients
-                          and np.shape(array) == np.shape(leaf)), key=TARGETS.__contains__)
-        gradients |= dict.fromkeys(fitting[:1], leaf)
-    return gradients
-
-
-def returned_names(call: Callable[..., Any]) -> list[Any]:
-    """The names in a function's last `return a, b`; `GRADIENT` for an expression with a local
-    variable whose name begins with d, "" for another, a `Display` for a list or a tuple."""
-    function = inspect.unwrap(getattr(call, "__func__", call))
-    return _names_returned_by(getattr(function, "__code__", None))
-
-
-@functools.cache
-def _names_returned_by(code: Any) -> list[Any]:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
-    except (OSError, TypeError, SyntaxError):
-        return []
-    returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
-    last = max((value for value in returned if value), key=lambda value: value.lineno, default=None)
-    parts = last.elts if isinstance(last, ast.Tuple) else [last]
-    local = code.co_varnames[code.co_argcount:]
-    gradients = {name for name in local if name.startswith("d") and len(name) > 1}
-    lists = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
-             for target in node.targets if isinstance(target, ast.Name)}
-    return [_label(element, gradients, lists) for element in parts]
-
-
-def _label(element: ast.expr | None, gradients: set[str], lists: Mapping[str, ast.expr]) -> Any:
-    """The label of a returned value. lists: what is assigned to the local variables."""
-    if isinstance(element, (ast.Tuple, ast.List)):
-        return Display("", [_label(inner, gradients, {}) for inner in element.elts])
-    if isinstance(element, ast.Name):
-        shown = _label(lists.get(element.id), gradients, {})
-        return Display(element.id, shown.inside) if isinstance(shown, Display) else element.id
-    if isinstance(element, ast.Attribute):
-        return element.attr
-    names = {node.id for node in ast.walk(element) if isinstance(node, ast.Name)} if element else ()
-    return GRADIENT if gradients & {*names} else ""
 
 
 # --- objects ------------------------------------------------------------------------------------

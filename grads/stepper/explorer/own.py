@@ -31,9 +31,10 @@ from grads.check.layers import (
     set_to_zero,
 )
 from grads.check.losses import LossRun
+from grads.check.names import returned_names
 from grads.check.nesting import flatten, like
 from grads.check.report import Report
-from grads.check.substitution import Subject, returned_names
+from grads.check.substitution import Subject
 from grads.check.user_code import find, in_order, load_module, made_layer, make_inputs
 from grads.check.user_code import functions_of as functions_of_name
 from grads.derivations.examples import Example

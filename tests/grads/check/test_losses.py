@@ -347,7 +347,7 @@ def test_a_number_whose_gradient_has_another_name_is_undecided():
     assert [row.name for row in report.wrong] == ["log_nu"]
     report = check_loss(likelihood, W[0], 0.3)
     assert report.verdict == "undecided" and report.findings[0].name == "g_nu"
-    assert "that of log_nu?" in report.findings[0].message
+    assert "the gradient of log_nu?" in report.findings[0].message
 
 
 def test_integers_that_have_a_gradient_are_refused():
@@ -362,7 +362,7 @@ def test_integers_that_have_a_gradient_are_refused():
 
 def test_what_is_taken_by_its_shape_alone_is_said():
     report = check_loss(unnamed, b, b[::-1].copy())
-    assert ("first: its gradient was taken by its shape, that of second, too; gradients=(...) "
+    assert ("first: its gradient was taken by its shape, also that of second; gradients=(...) "
             "tells which values are whose gradients") in report.notes
     assert not any("shape" in note for note in check_loss(unnamed, W, b).notes)
 

@@ -7,15 +7,13 @@ affect. If lanes do not support the function, it runs once for each perturbation
 
 from __future__ import annotations
 
-import copy
 import math
-import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +21,7 @@ import numpy as np
 from backend.errors import UserError
 from grads.check.continuation.array import continued, plain
 from grads.check.continuation.namespace import replaced
+from grads.check.copies import deep_copy
 from grads.stepper.lanes import LaneArray, making_lanes
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.record import Origin
@@ -55,22 +54,8 @@ class Untouched(tuple[Any, ...]):
     def copied(self, arrays: Mapping[int, Any] | None = None) -> tuple[Any, ...]:
         """A copy of the arguments. One that cannot be copied is used as it is. Argument arrays:
         replacements for some arrays, by id()."""
-        memo = modules(len(sys.modules)) | dict(arrays or {})
-        return tuple(copied(value, memo) for value in self)
-
-
-def copied(value: Any, memo: dict[int, Any]) -> Any:
-    """A deep copy; the value itself if it cannot be copied, such as a generator."""
-    try:
-        return copy.deepcopy(value, memo)
-    except (LookupError, TypeError):
-        return value
-
-
-@cache
-def modules(_count: int) -> dict[int, Any]:
-    """The loaded modules by id(). They are not copied."""
-    return {id(module): module for module in tuple(sys.modules.values())}
+        memo = dict(arrays or {})
+        return tuple([deep_copy(value, memo) for value in self])
 
 
 class Reached(BaseException):

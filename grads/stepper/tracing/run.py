@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grads.check.copies import deep_copy
 from grads.check.report import Report
 from grads.derivations.examples import Example, Request, Sizes, is_fed
 from grads.derivations.scores import Variant
@@ -89,7 +89,7 @@ class Derivation:
                        arguments, example.arguments)
         passed = self.given(example, forward.result)
         if self.is_users and example.upstream is not None and self.kept is None:
-            passed = (copy.deepcopy(passed[0]), *passed[1:])  # the loss needs the original
+            passed = (deep_copy(passed[0], {}), *passed[1:])  # the loss needs the original
         kept_arguments = self.untouched(passed)
         program = self.program(self.backward)
         backward = record(program.edited(edits) if edits else program, passed, {}, keep, self.held)

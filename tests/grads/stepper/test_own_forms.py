@@ -1,6 +1,8 @@
 """Forms in which people write functions and layers. The walk is as right about them as the check.
 """
 
+import re
+
 import pytest
 
 from grads.cli import main
@@ -382,3 +384,14 @@ def test_a_layer_that_holds_what_cannot_be_copied(held, tmp_path):
     source = source.replace("h = Tanh()", f"import threading\nh = Tanh()\nh.held = {held}")
     assert walked(tmp_path / "mine.py", name, source) == 0
     assert walked(tmp_path / "wrong.py", name, source.replace(old, new)) == 1
+
+
+def test_a_layer_that_adds_to_what_it_holds_is_copied_for_each_run(tmp_path, capsys):
+    name, source, _, _ = KEEPS
+    source = source.replace("self.output = np.tanh(inputs)",
+                            "self.sum += inputs\n        self.output = np.tanh(self.sum)")
+    source = source.replace("h = Tanh()", "import threading\nh = Tanh()\nh.sum, h.held = "
+                            "np.zeros((2, 3)), threading.Lock()")
+    assert walked(tmp_path / "mine.py", name, source) == 0
+    said = re.findall(r"relative error (\S+)", capsys.readouterr().out)
+    assert said and all(float(error) < 1e-9 for error in said)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,10 @@ import numpy as np
 from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import held, readings_after
-from grads.stepper.tracing.guesses import Candidate, Guesses
+from grads.stepper.tracing.guesses import Candidate, Guess, Guesses
 from grads.stepper.tracing.mending import Mending
 from grads.stepper.tracing.pairing import Partner, root_of
+from grads.stepper.tracing.replay import Bumps
 from grads.stepper.tracing.verify import bumps_of
 
 GUESSED = 6144  # budget: entries whose derivatives are computed for guesses
@@ -185,8 +187,7 @@ class Blame:
     def attempts(self, line: list[Origin]) -> Iterator[dict[Origin, tuple[Candidate, Numbers]]]:
         """The guesses at a line's variable, each with its numbers."""
         for guess in self.guesses.of(line):
-            pairs = {origin: (candidate, numbers) for origin, candidate in guess.items()
-                     if (numbers := self.guessed(origin, candidate)) is not None}
+            pairs = self.guessed(guess)
             if len(pairs) == len(guess):
                 yield pairs
 
@@ -197,49 +198,68 @@ class Blame:
         before all entries are compared.
         """
         best: dict[Origin, tuple[Candidate, Numbers]] = {}
-        for guess in self.guesses.of(line):
-            if line[0] in guess and self.probed(line[0], guess[line[0]]):
-                pairs = {origin: (candidate, numbers) for origin, candidate in guess.items()
-                         if (numbers := self.guessed(origin, candidate))
-                         and numbers.status == "verified"}
-                if len(pairs) > len(best) and self.says_something(pairs):
-                    best = pairs
-                if len(best) == len(line):
-                    break
+        for guess in self.close(line[0], list(self.guesses.of(line))):
+            pairs = {origin: pair for origin, pair in self.guessed(guess).items()
+                     if pair[1].status == "verified"}
+            if len(pairs) > len(best) and self.says_something(pairs):
+                best = pairs
+            if len(best) == len(line):
+                break
         return best
 
-    def probed(self, origin: Origin, candidate: Candidate) -> bool:
-        """Whether the largest entry of a gradient is close to its derivative by central
-        differences."""
+    def close(self, origin: Origin, guesses: Sequence[Guess]) -> list[Guess]:
+        """The guesses whose derivative by central differences is close to the largest entry of a
+        gradient. The runs are shared."""
         value = np.ravel(np.asarray(self.backward.target(origin).value, float))
-        if not value.size or self.probes <= 0:
-            return False
-        self.probes -= 1
-        entry = int(np.argmax(np.abs(value)))
-        bump = bumps_of(candidate.partner, candidate.partner.shape, candidate.partner.shape,
-                        np.array([entry] * 2))
-        ends, = self.pair.run.runs(candidate.trace).losses([bump], [np.array([STEP, -STEP])])
-        return bool(abs((ends[0] - ends[1]) / (2 * STEP) - value[entry])
-                    <= NEAR * max(abs(value[entry]), self.floor))
+        tried = [guess for guess in guesses if origin in guess][:self.probes * bool(value.size)]
+        self.probes -= len(tried)
+        entry = int(np.argmax(np.abs(value))) if tried else 0
+        close = []
+        for _, group in groupby(tried, lambda guess: id(guess[origin].trace)):
+            some = list(group)
+            partners = [guess[origin].partner for guess in some]
+            ends = self.pair.run.runs(some[0][origin].trace).losses(
+                [bumps_of(partner, partner.shape, partner.shape, np.array([entry] * 2))
+                 for partner in partners], [np.array([STEP, -STEP])] * len(some))
+            close += [guess for guess, (right, left) in zip(some, ends, strict=True)
+                      if abs((right - left) / (2 * STEP) - value[entry])
+                      <= NEAR * max(abs(value[entry]), self.floor)]
+        return close
 
     def says_something(self, pairs: dict[Origin, tuple[Candidate, Numbers]]) -> bool:
         """Whether a guess has a derivative that is not zero."""
         return any(np.any(numbers.exact(self.floor)) for _, numbers in pairs.values())
 
-    def guessed(self, origin: Origin, candidate: Candidate) -> Numbers | None:
-        """The numbers of a guess; None if it has too many entries, or if the budget is spent."""
+    def guessed(self, guess: Guess) -> dict[Origin, tuple[Candidate, Numbers]]:
+        """The numbers of a guess; without assignments of too many entries, and without those for
+        which the budget is spent."""
+        bumps = {origin: bump for origin, candidate in guess.items()
+                 if (bump := self.affordable(origin, candidate)) is not None}
+        forward = next(iter(guess.values())).trace  # that of all candidates of a guess
+        self.pair.prepare(forward, list(bumps.values()))
+        pairs = {}
+        for origin, bump in bumps.items():
+            value = np.asarray(self.backward.target(origin).value, float)
+            derivative = self.pair.derivative(forward, bump)
+            where = np.arange(value.size)
+            pairs[origin] = guess[origin], Numbers(where, derivative, *self.pair.verdict(
+                derivative, value, where))
+        return pairs
+
+    def affordable(self, origin: Origin, candidate: Candidate) -> Bumps | None:
+        """All entries of the forward variable, taken from the budget; None if that is spent, or if
+        there are too many."""
         target = self.backward.target(origin)
-        value = np.asarray(target.value, float)
+        size = np.size(target.value)
         bump = bumps_of(candidate.partner, candidate.partner.shape, candidate.partner.shape,
-                        np.arange(value.size))
+                        np.arange(size))
         if self.pair.key(candidate.trace, bump) not in self.pair.known:
-            cost = NAMED if candidate.named else value.size
-            if target.sliced or (self.pair.most is not None and value.size > self.pair.most) or (
+            cost = NAMED if candidate.named else size
+            if target.sliced or (self.pair.most is not None and size > self.pair.most) or (
                     self.left < cost):
                 return None
             self.left -= cost
-        where, derivative = np.arange(value.size), self.pair.derivative(candidate.trace, bump)
-        return Numbers(where, derivative, *self.pair.verdict(derivative, value, where))
+        return bump
 
 
 def same_variable(trace: Trace, first: Origin, second: Origin) -> bool:

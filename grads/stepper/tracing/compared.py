@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,29 +72,46 @@ class Compared:
 
     def of_returned(self) -> list[Numbers]:
         """The derivatives for the returned gradients."""
-        return [self.numbers(gradient.partner, gradient.value, gradient.value.shape,
-                             worst(self.report, gradient.partner.name, gradient.value.shape))
-                for gradient in self.returned]
+        asked = [(gradient.partner, gradient.value, gradient.value.shape,
+                  worst(self.report, gradient.partner.name, gradient.value.shape))
+                 for gradient in self.returned]
+        self.prepare(self.forward, [self.bump(*one) for one in asked])
+        return [self.numbers(*one) for one in asked]
+
+    def bump(self, partner: Partner, value: np.ndarray, shape: tuple[int, ...],
+             others: Sequence[int] = ()) -> Bumps:
+        """The entries of the forward variable that are compared with a gradient of this value."""
+        return bumps_of(partner, np.shape(value), shape, self.where(value, others))
+
+    def where(self, value: np.ndarray, others: Sequence[int]) -> np.ndarray:
+        """The entries (flat positions) of a gradient that are compared: `others` in any case."""
+        where = chosen(np.asarray(value), self.most)
+        return np.union1d(where, np.asarray(others, where.dtype))
 
     def numbers(self, partner: Partner, value: np.ndarray, shape: tuple[int, ...],
                 others: Sequence[int] = ()) -> Numbers:
         """The derivatives for a gradient with this value. The trace may keep only a part of the
         value. Argument others: entries that are compared in any case."""
-        where = chosen(np.asarray(value), self.most)
-        where = np.union1d(where, np.asarray(others, where.dtype))
-        bump = bumps_of(partner, np.shape(value), shape, where)
-        derivative = self.derivative(self.forward, bump)
-        status, error = self.verdict(derivative, value, where)
-        return Numbers(where, derivative, status, error)
+        where = self.where(value, others)
+        derivative = self.derivative(self.forward, self.bump(partner, value, shape, others))
+        return Numbers(where, derivative, *self.verdict(derivative, value, where))
 
     def derivative(self, forward: Trace, bump: Bumps) -> Derivative:
         """The derivative of the loss for entries of a forward variable, computed once, with a trace
         of the forward."""
-        if (key := self.key(forward, bump)) not in self.known:
-            runs = self.run.runs(forward)
-            assert isinstance(runs, OwnRuns)
-            self.known[key] = runs.derivative(bump, entries_of(forward, bump), self.precision)
-        return self.known[key]._replace(is_analytic=self.is_analytic)
+        self.prepare(forward, [bump])
+        return self.known[self.key(forward, bump)]._replace(is_analytic=self.is_analytic)
+
+    def prepare(self, forward: Trace, bumps: Sequence[Bumps]) -> None:
+        """Compute the derivatives that are not known yet, of many variables in shared runs."""
+        new = {key: bump for bump in bumps if (key := self.key(forward, bump)) not in self.known}
+        if not new:
+            return
+        runs = self.run.runs(forward)
+        assert isinstance(runs, OwnRuns)
+        self.known |= zip(new, runs.derivatives(
+            list(new.values()), [entries_of(forward, bump) for bump in new.values()],
+            self.precision), strict=True)
 
     def key(self, forward: Trace, bump: Bumps) -> tuple[Any, ...]:
         """The key of a derivative in `known`."""
@@ -112,16 +129,24 @@ class Compared:
         numbers = self.results[number]
         return self.verdict(numbers.derivative, value, numbers.where)[0]
 
-    def inside(self, gradient: AssignedGradient) -> tuple[Partner | None, Numbers | None]:
-        """The forward variable with the gradient's name and its derivative, if there is such a
+    def inside(self, gradients: Mapping[Origin, AssignedGradient]
+               ) -> dict[Origin, tuple[Partner | None, Numbers | None]]:
+        """The forward variable with each gradient's name and its derivative, if there is such a
         variable."""
-        target = self.backward.target(gradient.origin)
+        asked = {origin: (partner, target.value, target.shape or ())
+                 for origin, gradient in gradients.items() if (
+                     target := self.backward.target(origin)).is_real
+                 and (partner := self.partner(gradient)) is not None}
+        self.prepare(self.forward, [self.bump(*one) for one in asked.values()])
+        return {origin: (asked[origin][0], self.numbers(*asked[origin])) if origin in asked else (
+            None, None) for origin in gradients}
+
+    def partner(self, gradient: AssignedGradient) -> Partner | None:
+        """The forward variable with a gradient's name, if it can have a gradient."""
         partner = gradient.partner or entries_for(self.pairs, gradient)
         if partner is None or gradient.status in ("partial", "zero"):
-            return None, None
-        if not target.is_real or not self.is_real(partner):
-            return None, None
-        return partner, self.numbers(partner, target.value, target.shape or ())
+            return None
+        return partner if self.is_real(partner) else None
 
     def is_real(self, partner: Partner) -> bool:
         """Whether a forward variable can have a gradient: an index or a mask cannot."""

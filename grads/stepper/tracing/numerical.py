@@ -108,34 +108,41 @@ class Losses(Probe):
 class OwnRuns(Runs):
     """Runs a user's forward with perturbed variables. The loss of a run that fails is NaN."""
 
-    def derivative(self, bump: Bumps, size: np.ndarray, precision: float) -> Derivative:
-        """Compute the derivatives of the entries of one variable by both methods.
+    def derivatives(self, bumps: Sequence[Bumps], sizes: Sequence[np.ndarray], precision: float
+                    ) -> list[Derivative]:
+        """Compute the derivatives of the entries of each variable by both methods. All entries
+        share their runs.
 
-        Arguments: size, the values of the entries, which the step sizes are relative to; precision,
-        of the numbers in the computation.
+        Arguments: sizes, the values of the entries, which the step sizes are relative to;
+        precision, of the numbers in the computation.
         """
-        if not len(bump.entries):
-            return Derivative(np.zeros(0), np.zeros(0), 0.0)
-        base = float(self.losses([bump._replace(entries=bump.entries[:1])], [np.zeros(1)])[0][0])
-        if not np.isfinite(base):  # the user's code fails with a variable of this shape
-            unknown = np.full(len(bump.entries), np.nan)
-            return Derivative(unknown, unknown, math.inf)
-        size = np.where(np.isfinite(size), size, 1.0)
-        largest = float(np.abs(size).max())
-        entries = [Losses(entry, largest, base, precision) for entry in size.tolist()]
-        along, real = self.by(complex_step, bump, entries), self.by(ridders, bump, entries)
-        return Derivative(np.array([numeric.value[0] for numeric in along]),
-                          np.array([numeric.value[0] for numeric in real]),
-                          float(max(numeric.error[0] for numeric in real)))
+        some = [bump for bump in bumps if len(bump.entries)]
+        bases = iter(self.losses([bump._replace(entries=bump.entries[:1]) for bump in some],
+                                 [np.zeros(1)] * len(some)))
+        entries: list[tuple[Bumps, Losses]] = []
+        parts = []
+        for bump, size in zip(bumps, sizes, strict=True):
+            base = float(next(bases)[0]) if len(bump.entries) else 0.0
+            size = np.where(np.isfinite(size), size, 1.0)
+            largest = float(np.abs(size).max(initial=0.0))
+            parts.append(slice(len(entries), len(entries) + len(size) * bool(np.isfinite(base))))
+            entries += [(alone, Losses(entry, largest, base, precision)) for alone, entry in zip(
+                singles([bump]), size.tolist(), strict=True) if np.isfinite(base)]
+        along, real = self.by(complex_step, entries), self.by(ridders, entries)
+        return [Derivative(np.array([numeric.value[0] for numeric in along[part]]),
+                           np.array([numeric.value[0] for numeric in real[part]]),
+                           float(max((numeric.error[0] for numeric in real[part]), default=0.0)))
+                if part.stop - part.start == len(bump.entries) else unknown(len(bump.entries))
+                for bump, part in zip(bumps, parts, strict=True)]
 
-    def by(self, method: Callable[[Probe], Numeric], bump: Bumps, entries: Sequence[Losses]
+    def by(self, method: Callable[[Probe], Numeric], entries: Sequence[tuple[Bumps, Losses]]
            ) -> list[Numeric]:
         """The result of a method for each entry. The method is called repeatedly. After each round,
         the losses that it needs next are computed for all entries in one run."""
         numerics: dict[int, Numeric] = {}
         while len(numerics) < len(entries):
             wanted: dict[int, np.ndarray] = {}
-            for i, known in enumerate(entries):
+            for i, (_, known) in enumerate(entries):
                 if i in numerics:
                     continue
                 try:
@@ -143,10 +150,10 @@ class OwnRuns(Runs):
                         numerics[i] = method(known)
                 except Wanted as error:
                     wanted[i] = error.args[0]
-            bumps = [bump._replace(entries=np.full(len(steps), bump.entries[i]))
+            bumps = [entries[i][0]._replace(entries=np.repeat(entries[i][0].entries, len(steps)))
                      for i, steps in wanted.items()]
             for i, losses in zip(wanted, self.losses(bumps, list(wanted.values())), strict=True):
-                entries[i].known[wanted[i].tobytes()] = losses
+                entries[i][1].known[wanted[i].tobytes()] = losses
         return [numerics[i] for i in range(len(entries))]
 
     def together(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -166,6 +173,12 @@ class OwnRuns(Runs):
             losses = np.concatenate([self.together([bump], [added[[k]]])[0]
                                      for k, bump in enumerate(alone)])
             return np.split(losses, np.cumsum([len(bump.entries) for bump in bumps])[:-1])
+
+
+def unknown(count: int) -> Derivative:
+    """The derivative of so many entries where the user's code fails with a variable of this shape.
+    """
+    return Derivative(np.full(count, np.nan), np.full(count, np.nan), math.inf)
 
 
 def entries_of(forward: Trace, bump: Bumps) -> np.ndarray:

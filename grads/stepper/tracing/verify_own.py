@@ -109,8 +109,8 @@ class Own:
         gradients = {gradient.origin: gradient for gradient in self.pair.pairs.gradients()}
         for origin in ends:
             gradients.setdefault(origin, AssignedGradient(origin, "final", None, None))
-        self.blame.made = made = {
-            origin: self.pair.inside(gradients[origin]) for origin in sorted(gradients)}
+        self.blame.made = made = self.pair.inside(
+            {origin: gradients[origin] for origin in sorted(gradients)})
         differing = {origin: pair for origin, pair in made.items()
                      if pair[1] is not None and pair[1].status == "wrong" and origin not in ends}
         filled = self.blame.filled([origin for origin in sorted(gradients) if origin not in ends])

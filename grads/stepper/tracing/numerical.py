@@ -116,33 +116,23 @@ class OwnRuns(Runs):
         Arguments: sizes, the values of the entries, which the step sizes are relative to;
         precision, of the numbers in the computation.
         """
-        some = [bump for bump in bumps if len(bump.entries)]
-        bases = iter(self.losses([bump._replace(entries=bump.entries[:1]) for bump in some],
-                                 [np.zeros(1)] * len(some)))
-        entries: list[tuple[Bumps, Losses]] = []
-        parts = []
-        for bump, size in zip(bumps, sizes, strict=True):
-            base = float(next(bases)[0]) if len(bump.entries) else 0.0
-            size = np.where(np.isfinite(size), size, 1.0)
-            largest = float(np.abs(size).max(initial=0.0))
-            parts.append(slice(len(entries), len(entries) + len(size) * bool(np.isfinite(base))))
-            entries += [(alone, Losses(entry, largest, base, precision)) for alone, entry in zip(
-                singles([bump]), size.tolist(), strict=True) if np.isfinite(base)]
-        along, real = self.by(complex_step, entries), self.by(ridders, entries)
-        return [Derivative(np.array([numeric.value[0] for numeric in along[part]]),
-                           np.array([numeric.value[0] for numeric in real[part]]),
-                           float(max((numeric.error[0] for numeric in real[part]), default=0.0)))
-                if part.stop - part.start == len(bump.entries) else unknown(len(bump.entries))
-                for bump, part in zip(bumps, parts, strict=True)]
+        some = [bump._replace(entries=bump.entries[:1]) for bump in bumps if len(bump.entries)]
+        bases = iter(self.losses(some, [np.zeros(1)] * len(some)))
+        parts = [lines(bump, size, float(next(bases)[0]), precision) if len(bump.entries) else []
+                 for bump, size in zip(bumps, sizes, strict=True)]
+        together = [line for part in parts for line in part]
+        along, real = (iter(self.by(method, together)) for method in (complex_step, ridders))
+        return [derivative(len(bump.entries), [next(along) for _ in part], [
+            next(real) for _ in part]) for bump, part in zip(bumps, parts, strict=True)]
 
-    def by(self, method: Callable[[Probe], Numeric], entries: Sequence[tuple[Bumps, Losses]]
+    def by(self, method: Callable[[Probe], Numeric], lines: Sequence[tuple[Bumps, Losses]]
            ) -> list[Numeric]:
-        """The result of a method for each entry. The method is called repeatedly. After each round,
-        the losses that it needs next are computed for all entries in one run."""
+        """The result of a method along each line. The method is called repeatedly. After each
+        round, the losses that it needs next are computed for all lines in one run."""
         numerics: dict[int, Numeric] = {}
-        while len(numerics) < len(entries):
+        while len(numerics) < len(lines):
             wanted: dict[int, np.ndarray] = {}
-            for i, (_, known) in enumerate(entries):
+            for i, (_, known) in enumerate(lines):
                 if i in numerics:
                     continue
                 try:
@@ -150,11 +140,11 @@ class OwnRuns(Runs):
                         numerics[i] = method(known)
                 except Wanted as error:
                     wanted[i] = error.args[0]
-            bumps = [entries[i][0]._replace(entries=np.repeat(entries[i][0].entries, len(steps)))
+            bumps = [lines[i][0]._replace(entries=np.repeat(lines[i][0].entries, len(steps)))
                      for i, steps in wanted.items()]
             for i, losses in zip(wanted, self.losses(bumps, list(wanted.values())), strict=True):
-                entries[i][1].known[wanted[i].tobytes()] = losses
-        return [numerics[i] for i in range(len(entries))]
+                lines[i][1].known[wanted[i].tobytes()] = losses
+        return [numerics[i] for i in range(len(lines))]
 
     def together(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The losses of one run with all bumps. If that run fails, each entry gets a run of its
@@ -175,10 +165,24 @@ class OwnRuns(Runs):
             return np.split(losses, np.cumsum([len(bump.entries) for bump in bumps])[:-1])
 
 
-def unknown(count: int) -> Derivative:
-    """The derivative of so many entries where the user's code fails with a variable of this shape.
-    """
-    return Derivative(np.full(count, np.nan), np.full(count, np.nan), math.inf)
+def lines(bump: Bumps, size: np.ndarray, base: float, precision: float
+          ) -> list[tuple[Bumps, Losses]]:
+    """The lines along the entries of a variable; none if the user's code fails with a variable of
+    this shape, which a loss `base` that is not finite shows."""
+    size = np.where(np.isfinite(size), size, 1.0)
+    return [(alone, Losses(entry, float(np.abs(size).max()), base, precision))
+            for alone, entry in zip(singles([bump]), size.tolist(), strict=True)
+            if np.isfinite(base)]
+
+
+def derivative(count: int, along: Sequence[Numeric], real: Sequence[Numeric]) -> Derivative:
+    """The derivative for so many entries by complex step and by differences; unknown if neither was
+    computed."""
+    if count and not real:
+        return Derivative(np.full(count, np.nan), np.full(count, np.nan), math.inf)
+    return Derivative(np.array([numeric.value[0] for numeric in along]),
+                      np.array([numeric.value[0] for numeric in real]),
+                      float(max((numeric.error[0] for numeric in real), default=0.0)))
 
 
 def entries_of(forward: Trace, bump: Bumps) -> np.ndarray:

@@ -59,7 +59,8 @@ def check_gradients(
     `check_case`. A gradient may be sparse: an object with `.dense()`, or (ids, rows), where ids may
     repeat. Returns the report. Raises ValueError naming an invalid argument.
     """
-    case, d_out = gradients_case(f, inputs, gradients, upstream, labels or {})
+    case, d_out = gradients_case(
+        f, inputs, gradients, upstream, labels or {}, how.get("names"))
     return check_case(case, upstream=d_out, alone=False, **how)
 
 
@@ -74,7 +75,7 @@ def check_pair(
     order, or a mapping by name. The other arguments, the result and the errors are those of
     `check_gradients`.
     """
-    return check_case(pair_case(forward, backward, inputs, labels or {}), **how)
+    return check_case(pair_case(forward, backward, inputs, labels or {}, how.get("names")), **how)
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,11 @@ class Kept(NamedTuple):
 
 def pair_case(
     forward: Callable[..., Any], backward: Callable[..., Any], inputs: Any,
-    labels: Mapping[str, Labels],
+    labels: Mapping[str, Labels], names: Sequence[str] | None = None,
 ) -> Case:
-    """The case of `forward(*inputs) -> outputs, cache` and `backward(d_outputs, cache)`."""
-    named, form = name_inputs(forward, inputs)
+    """The case of `forward(*inputs) -> outputs, cache` and `backward(d_outputs, cache)`. Argument
+    names: the inputs that need a gradient, None for all."""
+    named, form = name_inputs(forward, inputs, names)
 
     def forward_pass(a: Arrays) -> tuple[dict[str, Any], Any]:
         result = form.call(forward, a)
@@ -58,11 +59,11 @@ def pair_case(
 
 def gradients_case(
     f: Callable[..., Any], inputs: Any, gradients: Any, upstream: Any,
-    labels: Mapping[str, Labels],
+    labels: Mapping[str, Labels], names: Sequence[str] | None = None,
 ) -> tuple[Case, Callable[[Arrays], dict[str, np.ndarray]]]:
     """The case of a function with given gradients, and a function that makes the upstream gradient
-    of its outputs."""
-    named, form = name_inputs(f, inputs)
+    of its outputs. Argument names: the inputs that need a gradient, None for all."""
+    named, form = name_inputs(f, inputs, names)
 
     def forward_pass(a: Arrays) -> tuple[dict[str, Any], Any]:
         return flatten(form.call(f, a)), a
@@ -102,6 +103,7 @@ class Form(NamedTuple):
     parts: Mapping[str, Any]  # the same by name
     nested: bool  # whether there are mappings or lists of arrays inside
     held: Arrays  # integers (ids, labels, masks) and settings beside arrays: not in `a`
+    having: list[list[str]]  # parts that may have the gradients: all, the floating, those wanted
 
     def call(self, g: Callable[..., Any], a: Arrays) -> Any:
         """The result of g for these inputs, given by name."""
@@ -120,34 +122,31 @@ class Form(NamedTuple):
 
     def gradients(self, gradients: Any) -> dict[str, Any]:
         """Name -> gradient, from gradients in the form of the inputs."""
-        known = name_gradients(gradients, self.parts) if not self.held else self._known(gradients)
+        known = name_gradients(gradients, self)
         leaves = matched(known, self.parts) if self.nested else known
         for name in [name for name in self.held if leaves.get(name) is not None]:
             raise no_derivative(name, host(self.held[name]))
         return {name: d for name, d in leaves.items() if name not in self.held}
 
-    def _known(self, gradients: Any) -> dict[str, Any]:
-        """Name -> gradient. Integers and settings have no gradient, or None."""
-        floating = {name: x for name, x in self.parts.items()
-                    if not {*flatten(x, str(name), holds_arrays)} <= self.held.keys()}
-        fewer = len(gradients) == len(floating) if isinstance(gradients, (tuple, list)) else (
-            len(floating) == 1 and not isinstance(gradients, Mapping))
-        integers = f" ({', '.join(self.held)}: integers, without a gradient)"
-        return name_gradients(gradients, floating if fewer else self.parts, [*floating], integers)
 
-
-def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarray], Form]:
+def name_inputs(
+    f: Callable[..., Any], inputs: Any, wanted: Sequence[str] | None = None
+) -> tuple[dict[str, np.ndarray], Form]:
     """Inputs by name, and the form in which functions get them.
 
     The tensors of a sequence have the names of f's parameters if f has enough, otherwise "0", "1",
     ... Integers among floating arrays are held, and in mappings also texts, flags and None: the
-    functions get them unchanged, and the backward returns None, or nothing, for them.
+    functions get them unchanged, and the backward returns None, or nothing, for them. It also may
+    for inputs that are not wanted (None: all are). A NamedTuple is the only input of a function of
+    one.
     """
     names: list[str] = []
     if not isinstance(inputs, Mapping):
-        if isinstance(inputs, np.ndarray) or not isinstance(inputs, (list, tuple)):
+        names = [p.name for p in parameters_of_call(f)]
+        if not isinstance(inputs, (list, tuple)) or (
+                len(names) == 1 and hasattr(inputs, "_fields")):
             inputs = [inputs]
-        names = [p.name for p in parameters_of_call(f)][:len(inputs)]
+        names = names[:len(inputs)]
         if len(names) < len(inputs):
             names = [str(k) for k in range(len(inputs))]
     parts = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
@@ -163,24 +162,29 @@ def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarra
     floating = {name: a for name, a in named.items() if name not in held}
     for name in [name for name, a in floating.items() if a.dtype.kind not in "fciub"]:
         raise _no_numbers(name, leaves[name])
-    return floating, Form(inputs, parts, nested, held)
+    inside = {name: {*flatten(x, str(name), holds_arrays)} for name, x in parts.items()}
+    having = [[name for name in parts if inside[name] - held.keys()], 
+              [name for name in parts if inside[name] & {*(wanted or ())} - held.keys()]]
+    return floating, Form(inputs, parts, nested, held, having)
 
 
-def name_gradients(
-    gradients: Any, named: Arrays, needed: Sequence[str] = (), without: str = ""
-) -> dict[str, Any]:
-    """Gradients by the names of the inputs. Arguments: for the error, the inputs whose gradients
-    are needed (none: all), and which are not."""
-    if len(named) == 1:
-        gradients = _as_sequence(gradients, *named.values())
-    if isinstance(gradients, Mapping):
-        return dict(gradients)
-    if isinstance(gradients, (list, tuple)) and len(gradients) == len(named):
-        return dict(zip(named, gradients, strict=True))
+def name_gradients(gradients: Any, form: Form) -> dict[str, Any]:
+    """Gradients by the names of the inputs."""
+    several = len(form.parts) > 1 and isinstance(gradients, (list, tuple))
+    for names in ([*form.parts], *form.having):
+        alone = len(names) == 1 and not several
+        given = _as_sequence(gradients, form.parts[names[0]]) if alone else gradients
+        if isinstance(given, Mapping):
+            return dict(given)
+        if isinstance(given, (list, tuple)) and len(given) == len(names):
+            return dict(zip(names, given, strict=True))
+    needed = form.having[0]
+    without = f" ({', '.join(form.held)}: integers, without a gradient)" if form.held else ""
     got = len(gradients) if isinstance(gradients, (list, tuple)) else 1
-    needed = needed or [*named]
+    said = f"None: {NOTHING}" if gradients is None else str(got)
+    advice = "; return None for an input without one, or say names=[...]" * (0 < got < len(needed))
     raise ValueError(f"gradients: expected {len(needed)}, one for each of {', '.join(needed)}"
-                     f"{without}, got " + (f"None: {NOTHING}" if gradients is None else str(got)))
+                     f"{without}, got {said}{advice}")
 
 
 def _as_sequence(gradients: Any, only_input: Any) -> Any:

@@ -12,7 +12,6 @@ variable W. A gradient without such a name belongs to the first array of the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import Any
 
@@ -28,7 +27,7 @@ from grads.check.names import (
     returned_names,
     source_of,
 )
-from grads.check.nesting import flatten
+from grads.check.nesting import fields_of, flatten
 from grads.check.report import Report
 from grads.check.result import Finding
 from grads.check.substitution import (
@@ -82,7 +81,9 @@ class LossRun:
         for arrays in (*({prefix + name: kept.value for name, kept in parameters_of(owner).items()}
                          for prefix, owner in objects.items()), subject.variables):
             self.known |= {name: value for name, value in arrays.items()
-                           if name not in self.known and is_array(value)}
+                           if is_array(value) and not any(
+                               name == other or value is array
+                               for other, array in self.known.items())}
         self._refuse_integers(result)
         gradients = self.gradients(result)
         if not gradients:
@@ -152,8 +153,9 @@ class LossRun:
     def forward(self, values: Arrays) -> tuple[dict[str, Any], Any]:
         """The loss, and the whole result."""
         _, result = self.subject(values)
+        result = fields_of(result)
         if isinstance(result, (tuple, list)):
-            result = tuple(np.array(value) if is_numbers(value) else _fields(value)
+            result = tuple(np.array(value) if is_numbers(value) else fields_of(value)
                            for value in result)
         return {"loss": np.reshape(self.parts(result)[self.number_of(result)], ())}, result
 
@@ -189,10 +191,3 @@ class LossRun:
         """The gradients, times the upstream gradient of the loss."""
         return {name: np.asarray(gradient) * d["loss"]
                 for name, gradient in self.gradients(result).items()}
-
-
-def _fields(value: Any) -> Any:
-    """The fields of a dataclass, as a mapping; another value as it is."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    return value

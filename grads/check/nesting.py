@@ -1,13 +1,15 @@
 """Names for arrays in nested tuples, lists and mappings, as users keep parameters and outputs.
 
 A name is the path to an array: {"encoder": {"W": W}, "out": [V, c]} has "encoder.W", "out.0" and
-"out.1".
+"out.1". A NamedTuple or a dataclass has the names of its fields.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -22,16 +24,29 @@ def parameters_of_call(call: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
-def is_branch(value: Any) -> bool:
-    """Whether a value holds other values: whether it is a mapping, a tuple or a list."""
+def fields_of(value: Any) -> Any:
+    """The fields of a NamedTuple or a dataclass, as a mapping; another value as it is."""
+    kind = type(value)
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else (
+        isinstance(value, tuple) and getattr(kind, "_fields", ()))
+    return {name: getattr(value, name) for name in names} if names else value
+
+
+def is_container(value: Any) -> bool:
+    """Whether a value is a mapping, a tuple or a list."""
     return isinstance(value, (Mapping, list, tuple))
+
+
+def is_branch(value: Any) -> bool:
+    """Whether a value holds other values: whether it is a container or a dataclass."""
+    return is_container(value) or is_dataclass(type(value))
 
 
 def holds_arrays(value: Any) -> bool:
     """Whether an input holds other arrays. A list of numbers is an array itself."""
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return any(isinstance(inner, np.ndarray) or holds_arrays(inner) for inner in value)
-    return isinstance(value, Mapping)
+    return is_branch(value)
 
 
 def flatten(value: Any, prefix: str = "", branch: Callable[[Any], bool] = is_branch
@@ -51,19 +66,19 @@ def like(value: Any, leaves: Mapping[str, Any], prefix: str = "",
     made = {key: like(inner, leaves, _path(prefix, key), branch) for key, inner in items_of(value)}
     if isinstance(value, Mapping):
         return made
+    if not isinstance(value, (list, tuple)):
+        changed = copy.copy(value)
+        for key, inner in made.items():
+            object.__setattr__(changed, key, inner)
+        return changed
     return type(value)(*made.values()) if hasattr(value, "_fields") else type(value)(made.values())
 
 
 def same_form(gradients: Any, inputs: Any) -> bool:
     """Whether gradients have the form of inputs: the same mappings and lists of arrays."""
-    if not is_branch(inputs):
-        return not is_branch(gradients) and (
-            isinstance(inputs, np.ndarray) or np.ndim(gradients) == 0)
-    if isinstance(inputs, Mapping):
-        return isinstance(gradients, Mapping) and gradients.keys() == inputs.keys() and all(
-            same_form(gradients[key], inner) for key, inner in inputs.items())
-    return isinstance(gradients, (list, tuple)) and len(gradients) == len(inputs) and all(
-        map(same_form, gradients, inputs))
+    leaves, expected = flatten(gradients), flatten(inputs)
+    return leaves.keys() == expected.keys() and all(
+        isinstance(x, np.ndarray) or np.ndim(leaves[name]) == 0 for name, x in expected.items())
 
 
 def matched(gradients: Any, inputs: Any, prefix: str = "") -> dict[str, Any]:
@@ -75,20 +90,24 @@ def matched(gradients: Any, inputs: Any, prefix: str = "") -> dict[str, Any]:
         return {prefix: gradients}
     if gradients is None:
         return {}
-    if isinstance(inputs, Mapping) != isinstance(gradients, Mapping) or not is_branch(gradients):
-        kind = "a mapping" if isinstance(inputs, Mapping) else "a sequence"
+    inner_inputs, gradients = dict(items_of(inputs)), fields_of(gradients)
+    if isinstance(inputs, (list, tuple)) and isinstance(gradients, (list, tuple)):
+        if len(gradients) != len(inputs):
+            raise ValueError(
+                f"gradients: expected {len(inputs)} for {prefix!r}, got {len(gradients)}")
+        gradients = dict(zip(inner_inputs, gradients, strict=True))
+    elif not isinstance(gradients, Mapping) or isinstance(fields_of(inputs), (list, tuple)):
+        kind = "a sequence" if isinstance(inputs, (list, tuple)) else "a mapping"
         raise ValueError(f"gradients: expected {kind} for {prefix!r}, as in the inputs, got "
                          f"{type(gradients).__name__}")
-    if not isinstance(inputs, Mapping) and len(gradients) != len(inputs):
-        raise ValueError(f"gradients: expected {len(inputs)} for {prefix!r}, got {len(gradients)}")
-    inner_inputs = dict(items_of(inputs))
-    return {name: leaf for key, inner in items_of(gradients) for name, leaf in (
+    return {name: leaf for key, inner in gradients.items() for name, leaf in (
         matched(inner, inner_inputs[key], _path(prefix, key)) if key in inner_inputs
         else {_path(prefix, key): inner}).items()}
 
 
 def items_of(value: Any) -> list[tuple[Any, Any]]:
-    """The values inside a mapping or a sequence, with their keys or numbers."""
+    """The values inside a mapping, a sequence or a dataclass, with their keys, numbers or names."""
+    value = fields_of(value)
     return list(value.items() if isinstance(value, Mapping) else enumerate(value))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from grads.check.nesting import fields_of
 from grads.check.result import VERDICTS, Result
 
 
@@ -75,10 +76,9 @@ def json_page(reports: Sequence[Report]) -> str:
 
 def _plain(value: Any) -> Any:
     """The value with NaN and infinity as strings, which JSON lacks."""
+    value = fields_of(value)
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return _plain(value._asdict())
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -20,7 +20,7 @@ from grads.check.case import Case
 from grads.check.continuation.namespace import is_users_module
 from grads.check.copies import deep_copy
 from grads.check.names import HOLDERS, OF_GRADIENTS, gradient_names, plain, source_of
-from grads.check.nesting import flatten, is_branch, items_of, parameters_of_call
+from grads.check.nesting import flatten, is_container, items_of, like, parameters_of_call
 from grads.check.report import Report
 from grads.check.result import Finding
 from grads.check.state import State
@@ -140,31 +140,39 @@ def is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
-def _give_arrays(owner: Any, labels: Mapping[str, bool], prefix: str, seen: set[int]) -> None:
-    """Make arrays of the numbers that have a gradient, in an object, a mapping or a list."""
+def _give_arrays(owner: Any, labels: Mapping[str, bool], prefix: str, seen: set[int]) -> Any:
+    """Make arrays of the numbers that have a gradient, in an object, a mapping or a list. Returns
+    it; a tuple is made anew."""
+    if isinstance(owner, tuple):
+        inside = {str(key): value for key, value in items_of(owner)}
+        made = _give_arrays(dict(inside), labels, prefix, seen)
+        changed = any(made[key] is not value for key, value in inside.items())
+        return like(owner, made, "", lambda value: value is owner) if changed else owner
     seen.add(id(owner))
     for key, value in _inside(owner):
         path = f"{prefix}{key}"
         if isinstance(value, (float, np.floating)):
             if any(source_of(label, [path], same) for label, same in labels.items()):
-                _make_array(owner, key, value)
+                _put(owner, key, np.array(value))
         elif id(value) not in seen:
-            _give_arrays(value, labels, prefix if key in HOLDERS else f"{path}.", seen)
+            made = _give_arrays(value, labels, prefix if key in HOLDERS else f"{path}.", seen)
+            if made is not value:
+                _put(owner, key, made)
+    return owner
 
 
 def _inside(owner: Any) -> list[tuple[Any, Any]]:
     """The values in a mapping, a list or an object, with their keys, numbers or names."""
-    return items_of(owner if is_branch(owner) else attributes_of(owner))
+    return items_of(owner if is_container(owner) else attributes_of(owner))
 
 
-def _make_array(owner: Any, key: Any, value: Any) -> np.ndarray:
-    """The number at a key, which becomes an array there."""
-    array = np.array(value)
+def _put(owner: Any, key: Any, value: Any) -> Any:
+    """The value, which is put at a key of a mapping or a list, or becomes an attribute."""
     if isinstance(owner, (dict, list)):
-        owner[key] = array
-    elif not is_branch(owner):
-        object.__setattr__(owner, key, array)
-    return array
+        owner[key] = value
+    elif not is_container(owner):
+        object.__setattr__(owner, key, value)
+    return value
 
 
 def _array_at(owner: Any, path: str, value: Any) -> Any:
@@ -173,7 +181,7 @@ def _array_at(owner: Any, path: str, value: Any) -> Any:
         return value
     for key, inner in _inside(owner):
         if str(key) == path:
-            return _make_array(owner, key, value)
+            return _put(owner, key, np.array(value))
         if path.startswith(f"{key}."):
             return _array_at(inner, path.removeprefix(f"{key}."), value)
     return value
@@ -242,11 +250,11 @@ def parameters_of(owner: Any) -> dict[str, Parameter]:
 def _kept_by(owner: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Parameter]]:
     """The arrays of an object and of the objects inside it, by name. Some may occur twice."""
     attributes = {} if id(owner) in seen else {
-        name: value if name not in (*HOLDERS, *OF_GRADIENTS) or is_branch(value) else
+        name: value if name not in (*HOLDERS, *OF_GRADIENTS) or is_container(value) else
         attributes_of(value) or value
         for name, value in (attributes_of(owner) | _returned_by_methods(owner)).items()}
     seen.add(id(owner))
-    leaves = flatten(attributes) if attributes else {}
+    leaves = flatten(attributes, "", is_container) if attributes else {}
     by_plain_name = {plain(path): path for path in leaves}
     for path, value in leaves.items():
         head, dot, tail = path.partition(".")

@@ -230,11 +230,13 @@ def _near_enough(
 def _worst_entry(
     estimates: Estimates, compared: Mapping[str, Compared], status: Mapping[int, str], worst: str
 ) -> int | None:
-    """The flat position with the largest error among the entries of the row's status."""
+    """The flat position with the largest error among the entries of the row's status, or among
+    all entries: those of a row that is right may be right in several ways."""
     best, chosen = -1.0, None
+    fits = {worst} if worst in status.values() else {*status.values()}
     for method, (where, _) in estimates.items():
         for position, excess in zip(where.tolist(), compared[method].excess, strict=True):
-            if status[position] == worst and (excess > best or np.isnan(excess)):
+            if status[position] in fits and (excess > best or np.isnan(excess)):
                 best, chosen = float(excess), position
     return chosen
 

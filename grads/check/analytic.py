@@ -124,7 +124,7 @@ class Form(NamedTuple):
         """Name -> gradient, from gradients in the form of the inputs."""
         known = name_gradients(gradients, self)
         leaves = matched(known, self.parts) if self.nested else known
-        for name in [name for name in self.held if leaves.get(name) is not None]:
+        for name in [name for name in self.held if isinstance(leaves.get(name), np.ndarray)]:
             raise no_derivative(name, host(self.held[name]))
         return {name: d for name, d in leaves.items() if name not in self.held}
 
@@ -163,7 +163,7 @@ def name_inputs(
     for name in [name for name, a in floating.items() if a.dtype.kind not in "fciub"]:
         raise _no_numbers(name, leaves[name])
     inside = {name: {*flatten(x, str(name), holds_arrays)} for name, x in parts.items()}
-    having = [[name for name in parts if inside[name] - held.keys()], 
+    having = [[name for name in parts if inside[name] - held.keys()],
               [name for name in parts if inside[name] & {*(wanted or ())} - held.keys()]]
     return floating, Form(inputs, parts, nested, held, having)
 
@@ -246,7 +246,9 @@ def _other_gradient(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
 
 def _no_numbers(name: str, value: Any) -> ValueError:
     """The error for an input that has no numbers."""
-    return ValueError(f"inputs: expected numbers in {name!r}, got {_kind(value)}; {FROZEN}")
+    advice = ("put its arrays into a mapping, or make it a dataclass"
+              if hasattr(value, "__dict__") and not callable(value) else FROZEN)
+    return ValueError(f"inputs: expected numbers in {name!r}, got {_kind(value)}; {advice}")
 
 
 def _kind(value: Any) -> str:

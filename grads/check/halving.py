@@ -26,7 +26,7 @@ from grads.check.result import BAD, Row
 SLIGHT = 5  # if wrong entries agree to 5 digits, the function may be an iteration
 HALVINGS = 32  # most parts of a line that are halved to locate wrong entries
 LOCATED = 8  # most wrong entries that are located
-PIECES = 512  # most pieces of a line
+PIECES = 4096  # most pieces of a line
 ALIKE = (0.5, 1.0)  # sizes of a piece's entries
 MOST = 48  # most kinks along a direction, of different values, that are left out
 

@@ -86,14 +86,14 @@ def named_gradients(
     by_name: dict[str, Any] = {}
     unnamed: list[tuple[str, Any]] = []
     for label, value in opened(parts, labels, [*inputs, *known], same_name):
-        inside = flatten(value) if isinstance(value, Mapping) else {label: value}
-        same = same_name or isinstance(value, Mapping)
-        for key, gradient in inside.items():
-            name = source_of(f"{label}.{key}", [*inputs, *known], same) or source_of(
-                key, [*inputs, *known], same)
+        mapping = isinstance(value, Mapping)
+        same = same_name or mapping
+        for key, gradient in (flatten(value) if mapping else {label: value}).items():
+            names = [name for name in (*inputs, *known) if not (mapping and name in by_name)]
+            name = source_of(f"{label}.{key}", names, same) or source_of(key, names, same)
             if name is not None:
                 by_name.setdefault(name, gradient)
-            elif not isinstance(value, Mapping):
+            elif not mapping:
                 unnamed.append((key, gradient))
     left = [name for name in inputs if name not in by_name]
     if len(unnamed) <= len(left):
@@ -173,7 +173,7 @@ def _names_returned_by(code: Any) -> list[Any]:
     last = max((value for value in returned if value), key=lambda value: value.lineno, default=None)
     parts = last.elts if isinstance(last, ast.Tuple) else [last]
     local = code.co_varnames[code.co_argcount:]
-    gradients = {name for name in local if name.startswith("d") and len(name) > 1}
+    gradients = {name for name in local if name.startswith("d")}
     lists = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
              for target in node.targets if isinstance(target, ast.Name)}
     return [_label(element, gradients, lists) for element in parts]

@@ -27,8 +27,8 @@ def parameters_of_call(call: Callable[..., Any]) -> list[inspect.Parameter]:
 def fields_of(value: Any) -> Any:
     """The fields of a NamedTuple or a dataclass, as a mapping; another value as it is."""
     kind = type(value)
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else (
-        isinstance(value, tuple) and getattr(kind, "_fields", ()))
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else getattr(
+        kind, "_fields", ()) if isinstance(value, tuple) else ()
     return {name: getattr(value, name) for name in names} if names else value
 
 
@@ -75,10 +75,11 @@ def like(value: Any, leaves: Mapping[str, Any], prefix: str = "",
 
 
 def same_form(gradients: Any, inputs: Any) -> bool:
-    """Whether gradients have the form of inputs: the same mappings and lists of arrays."""
+    """Whether gradients have the form of inputs: the same mappings and lists of arrays. Some may be
+    missing."""
     leaves, expected = flatten(gradients), flatten(inputs)
-    return leaves.keys() == expected.keys() and all(
-        isinstance(x, np.ndarray) or np.ndim(leaves[name]) == 0 for name, x in expected.items())
+    return leaves.keys() <= expected.keys() and all(
+        isinstance(expected[name], np.ndarray) or np.ndim(d) == 0 for name, d in leaves.items())
 
 
 def matched(gradients: Any, inputs: Any, prefix: str = "") -> dict[str, Any]:
@@ -91,13 +92,14 @@ def matched(gradients: Any, inputs: Any, prefix: str = "") -> dict[str, Any]:
     if gradients is None:
         return {}
     inner_inputs, gradients = dict(items_of(inputs)), fields_of(gradients)
+    named = isinstance(fields_of(inputs), Mapping)
     if isinstance(inputs, (list, tuple)) and isinstance(gradients, (list, tuple)):
         if len(gradients) != len(inputs):
             raise ValueError(
                 f"gradients: expected {len(inputs)} for {prefix!r}, got {len(gradients)}")
         gradients = dict(zip(inner_inputs, gradients, strict=True))
-    elif not isinstance(gradients, Mapping) or isinstance(fields_of(inputs), (list, tuple)):
-        kind = "a sequence" if isinstance(inputs, (list, tuple)) else "a mapping"
+    elif not (named and isinstance(gradients, Mapping)):
+        kind = "a mapping" if named else "a sequence"
         raise ValueError(f"gradients: expected {kind} for {prefix!r}, as in the inputs, got "
                          f"{type(gradients).__name__}")
     return {name: leaf for key, inner in gradients.items() for name, leaf in (

@@ -102,7 +102,7 @@ def _prepared(
     if upstream is not None:
         validate_upstream(d_out, exact)
     try:
-        analytic = gradients_of(case, d_out, alone, findings)
+        analytic = gradients_of(case, d_out, alone, findings, wanted)
     except NoGradient as error:
         known = [name for name in wanted if name not in error.names]
         check = _prepared(without(case, error.names), known, upstream, alone, watch, rng, findings)
@@ -152,14 +152,15 @@ def _blame_empty_inputs(inputs: Arrays, error: Exception) -> None:
 
 
 def gradients_of(
-    case: Case, upstream: Arrays, alone: bool, findings: list[Finding]
+    case: Case, upstream: Arrays, alone: bool, findings: list[Finding], wanted: Sequence[str]
 ) -> dict[str, Arrays]:
-    """The analytic gradients: through all outputs together, and through each of several outputs."""
+    """The analytic gradients: through all outputs together, and through each of several outputs.
+    Raises NoGradient if some are missing, of arrays only if they are not wanted."""
     inputs, d_outputs = copies(case.inputs), copies(upstream, case.dtype)
     gradients = case.gradients(inputs, d_outputs)
     missing = [name for name in case.inputs if gradients.get(name) is None]
-    if not case.fixed and 0 < len(missing) < len(case.inputs) and (
-            gradients.keys() <= case.inputs.keys()):
+    if 0 < len(missing) < len(case.inputs) and gradients.keys() <= case.inputs.keys() and not (
+            case.fixed and {*missing} & {*wanted}):
         raise NoGradient(missing)
     analytic = {"all": written_out(case, gradients)}
     findings += [Finding("mutated", name, "the backward writes into the input")

@@ -141,23 +141,17 @@ def is_array(value: Any) -> bool:
 
 
 def _give_arrays(owner: Any, labels: Mapping[str, bool], prefix: str, seen: set[int]) -> Any:
-    """Make arrays of the numbers that have a gradient, in an object, a mapping or a list. Returns
-    it; a tuple is made anew."""
-    if isinstance(owner, tuple):
-        inside = {str(key): value for key, value in items_of(owner)}
-        made = _give_arrays(dict(inside), labels, prefix, seen)
-        changed = any(made[key] is not value for key, value in inside.items())
-        return like(owner, made, "", lambda value: value is owner) if changed else owner
+    """The object, mapping or list, in which numbers that have a gradient have become arrays."""
     seen.add(id(owner))
     for key, value in _inside(owner):
-        path = f"{prefix}{key}"
+        path, made = f"{prefix}{key}", value
         if isinstance(value, (float, np.floating)):
             if any(source_of(label, [path], same) for label, same in labels.items()):
-                _put(owner, key, np.array(value))
+                made = np.array(value)
         elif id(value) not in seen:
             made = _give_arrays(value, labels, prefix if key in HOLDERS else f"{path}.", seen)
-            if made is not value:
-                _put(owner, key, made)
+        if made is not value:
+            owner = _put(owner, key, made)
     return owner
 
 
@@ -167,24 +161,27 @@ def _inside(owner: Any) -> list[tuple[Any, Any]]:
 
 
 def _put(owner: Any, key: Any, value: Any) -> Any:
-    """The value, which is put at a key of a mapping or a list, or becomes an attribute."""
+    """The object, mapping or list with a value at a key, or as an attribute. A tuple is made anew.
+    """
+    if isinstance(owner, tuple):
+        values = {str(name): inner for name, inner in items_of(owner)} | {str(key): value}
+        return like(owner, values, "", lambda inner: inner is owner)
     if isinstance(owner, (dict, list)):
         owner[key] = value
-    elif not is_container(owner):
+    elif not isinstance(owner, Mapping):
         object.__setattr__(owner, key, value)
-    return value
+    return owner
 
 
-def _array_at(owner: Any, path: str, value: Any) -> Any:
-    """The number at a path in an object, which becomes an array there; another value as it is."""
-    if not isinstance(value, (float, np.floating)):
-        return value
+def _put_at(owner: Any, path: str, value: Any) -> Any:
+    """The object, mapping or list with a value at a path, if there is one."""
     for key, inner in _inside(owner):
+        head, _, rest = path.partition(f"{key}.")
         if str(key) == path:
-            return _put(owner, key, np.array(value))
-        if path.startswith(f"{key}."):
-            return _array_at(inner, path.removeprefix(f"{key}."), value)
-    return value
+            return _put(owner, key, value)
+        if not head and (made := _put_at(inner, rest, value)) is not inner:
+            return _put(owner, key, made)
+    return owner
 
 
 def argument_names(calls: Sequence[Callable[..., Any]], count: int) -> tuple[str, ...]:
@@ -267,8 +264,10 @@ def _kept_by(owner: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Par
             gradient = leaves.get(f"{stem}.grad")
         data = attribute(value, "data", attribute(value, "value"))
         if isinstance(value, float) and gradient is not None:
-            value = _array_at(owner, path, value)
-            gradient = gradient if its is None else _array_at(owner, its, gradient)
+            value, gradient = np.array(value), np.asarray(gradient)
+            _put_at(owner, path, value)
+            if its is not None:
+                _put_at(owner, its, gradient)
         if is_array(value):
             yield name, Parameter(value, gradient)
         elif is_array(data) and attribute(value, "grad", ...) is not ...:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -359,15 +360,32 @@ def test_numbers_among_the_parameters(make):
     assert [row.status for row in check_layer(make(2.0), x).rows] == ["ok", "ok", "wrong"]
 
 
-def test_numbers_in_lists_of_parameters():
+class Pair(NamedTuple):
+    W: np.ndarray
+    b: float
+
+
+def test_numbers_in_lists_and_namedtuples_of_parameters():
     class Listed(Scaled):
         def __init__(self, factor):
             self.params, self.grads, self.factor = [W, 0.5], [None, None], factor
             self.W, self.b = 0, 1
 
-    x = np.random.default_rng(9).normal(size=(4, 3))
-    assert [row.status for row in check_layer(Listed(1.0), x).rows] == ["ok", "ok", "ok"]
-    assert [row.status for row in check_layer(Listed(2.0), x).rows] == ["ok", "ok", "wrong"]
+    class Named(Listed):
+        def __init__(self, factor):
+            super().__init__(factor)
+            self.params = Pair(*self.params)
+
+        def backward(self, d):
+            self.grads = [None, None]
+            dx = super().backward(d)
+            self.grads = Pair(*self.grads)
+            return dx
+
+    for make in (Listed, Named):
+        x = np.random.default_rng(9).normal(size=(4, 3))
+        assert [row.status for row in check_layer(make(1.0), x).rows] == ["ok", "ok", "ok"]
+        assert [row.status for row in check_layer(make(2.0), x).rows] == ["ok", "ok", "wrong"]
 
 
 def test_weights_that_are_lists_are_not_passed_over():

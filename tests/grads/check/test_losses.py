@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -338,6 +339,35 @@ def test_gradients_may_be_in_the_dataclass_of_the_parameters():
     assert [row.name for row in check_loss(in_a_dataclass, *inputs, 2.0).wrong] == ["p.b"]
 
 
+class Line1D(NamedTuple):
+    w: np.ndarray
+    c: float
+
+
+class LossAndGradient(NamedTuple):
+    loss: float
+    dw: np.ndarray
+
+
+def two_lines(p, q, x, factor=1.0):
+    (y, z), ones = (x @ p.w + p.c, x @ q.w + q.c), np.ones(len(x))
+    return (y * z).sum(), Line1D(x.T @ z, ones @ z), Line1D(x.T @ y, factor * (ones @ y))
+
+
+def test_gradients_may_be_in_namedtuples_of_the_parameters():
+    inputs = Line1D(np.ones(3), 0.2), Line1D(np.arange(3.0), 0.1), rng.normal(size=(4, 3))
+    report = check_loss(two_lines, *inputs)
+    assert report.ok and names_of(report) == ["p.w", "p.c", "q.w", "q.c"]
+    assert [row.name for row in check_loss(two_lines, *inputs, 2.0).wrong] == ["q.c"]
+
+
+def test_the_result_may_be_a_namedtuple():
+    def squares(w, x):
+        return LossAndGradient(((x @ w) ** 2).sum(), 2 * x.T @ (x @ w))
+
+    assert names_of(check_loss(squares, np.ones(3), rng.normal(size=(3, 3)))) == ["w"]
+
+
 def test_a_number_whose_gradient_has_another_name_is_undecided():
     def likelihood(a, log_nu):
         g_nu = 3 * np.exp(log_nu)  # wrong
@@ -381,6 +411,19 @@ def test_an_expression_of_gradients_beside_named_ones_is_checked_by_its_shape():
     assert report.ok and names_of(report) == ["a", "log_b"]
     assert "value 4 of the result: no gradient of anything known, not checked" in report.notes
     assert [row.name for row in check_loss(scaled, *inputs, 3.0).wrong] == ["log_b"]
+
+
+def with_an_error_called_d(w, x, factor=1.0):
+    """One gradient with a name, one as an expression of the error d, and a state."""
+    d = 2 * (x @ w)
+    dx = np.outer(d, w)
+    return (d @ d) / 4, dx, factor * x.T @ d, np.tanh(x @ w)
+
+
+def test_the_error_may_be_called_d():
+    inputs = rng.normal(size=3), rng.normal(size=(4, 3))
+    assert names_of(check_loss(with_an_error_called_d, *inputs)) == ["x", "w"]
+    assert [row.name for row in check_loss(with_an_error_called_d, *inputs, 3.0).wrong] == ["w"]
 
 
 def bilinear(W, trans, x, factor):

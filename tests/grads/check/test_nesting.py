@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -61,7 +65,7 @@ def test_gradients_in_another_form_are_told(change, said):
         check_gradients(loss, NESTED, nested)
 
 
-@pytest.mark.parametrize("settings", [{"stride": 2}, {"stride": 2, "mode": "same"}])
+@pytest.mark.parametrize("settings", [{"stride": 2}, {"stride": 2, "mode": "same"}, {}])
 def test_a_mapping_of_settings_needs_no_gradient(settings):
     def forward(x, w, settings):
         stride = settings.get("stride", 1)
@@ -224,3 +228,95 @@ def test_nested_gradients_of_a_loss_belong_to_the_mapping_of_their_name(gradient
     assert [row.name for row in report.rows] == ["net.encoder.W", "net.encoder.b", "head.W"]
     report = check_loss(nested_loss, *inputs, 2.0, gradients=gradients)
     assert [row.name for row in report.wrong] == ["head.W"]
+
+
+class Affine(NamedTuple):
+    w: np.ndarray
+    c: float
+
+
+@dataclass
+class Kept:
+    w: np.ndarray
+    c: np.ndarray
+    mode: str = "plain"
+
+
+@dataclass(frozen=True)
+class Both:
+    first: Affine
+    second: Kept
+
+
+def affine(p, x):
+    return x @ p.w + p.c, (p, x)
+
+
+def affine_backward(d, cache, factor=1.0):
+    p, x = cache
+    kind = Affine if isinstance(p, Affine) else Kept
+    return kind(w=x.T @ d, c=factor * d.sum()), np.outer(d, p.w)
+
+
+@pytest.mark.parametrize("p", [Affine(RNG.normal(size=3), 0.2), Kept(RNG.normal(size=3), 0.2)])
+def test_a_namedtuple_and_a_dataclass_are_taken_apart_by_their_fields(p):
+    report = check_pair(affine, affine_backward, [p, X])
+    assert report.ok and [row.name for row in report.rows] == ["p.w", "p.c", "x"]
+    wrong = check_pair(affine, partial(affine_backward, factor=2.0), [p, X])
+    assert [row.name for row in wrong.wrong] == ["p.c"]
+
+    def loss(p):
+        return affine(p, X)[0].sum()
+
+    def gradient(p):
+        return affine_backward(np.ones(4), (p, X))[0]
+
+    for gradients in (gradient, gradient(p), {"w": X.sum(axis=0), "c": 4.0}):
+        assert check_gradients(loss, p, gradients).ok
+    with pytest.raises(ValueError, match="expected a mapping for 'p', as in the inputs, got float"):
+        check_pair(affine, lambda d, cache: (1.0, d), [p, X])
+
+
+def test_a_namedtuple_may_have_gradients_in_its_order():
+    p = Affine(RNG.normal(size=3), 0.2)
+    assert check_pair(affine, lambda d, cache: (
+        tuple(affine_backward(d, cache)[0]), np.outer(d, cache[0].w)), [p, X]).ok
+
+
+def test_dataclasses_inside_each_other():
+    both = Both(Affine(RNG.normal(size=3), 0.2), Kept(RNG.normal(size=3), np.array(0.3)))
+
+    def loss(p, factor=1.0):
+        (y, first), (z, second) = affine(p.first, X), affine(p.second, X)
+        return (y * z).sum(), Both(affine_backward(z, first)[0],
+                                   affine_backward(y, second, factor)[0])
+
+    names = ["p.first.w", "p.first.c", "p.second.w", "p.second.c"]
+    for report in (check_loss(loss, both),
+                   check_gradients(lambda p: loss(p)[0], both, lambda p: loss(p)[1])):
+        assert report.ok and [row.name for row in report.rows] == names
+    assert [row.name for row in check_loss(loss, both, 2.0).wrong] == ["p.second.c"]
+
+
+def test_the_number_of_gradients_may_be_that_of_the_names_to_check():
+    def product(x, s):
+        return x * s, s
+
+    inputs = [np.ones(3), np.arange(3.0) + 1]
+    with pytest.raises(ValueError, match=r"got 1; return None for an input without one, or say "
+                                         r"names=\[...\]"):
+        check_pair(product, lambda d, s: d * s, inputs)
+    assert [row.name for row in check_pair(product, lambda d, s: d * s, inputs, names=["x"]).rows
+            ] == ["x"]
+    assert check_gradients(lambda x, s: (x * s).sum(), inputs, [inputs[1]], names=["x"]).ok
+    assert not check_pair(product, lambda d, s: 2 * d * s, inputs, names=["x"])
+
+
+class Params:
+    def __init__(self):
+        self.w = np.ones(3)
+
+
+def test_an_object_that_is_no_dataclass_is_told_what_to_become():
+    with pytest.raises(ValueError, match="put its arrays into a mapping, or make it a dataclass"):
+        check_gradients(lambda layer: 0.0, [Params()], [np.ones(1)])

@@ -240,9 +240,20 @@ def test_a_saturated_logistic_loss(factor, ok):
     report = check_gradients(loss, [1.5], lambda b: [factor * np.mean(sigm(logits + b) - labels)])
     assert report.ok == ok and report.verdict == ("ok" if ok else "wrong")
     assert not any("no complex step" in note for note in report.notes)
+    assert report.rows[0].analytic == factor * np.mean(sigm(logits + 1.5) - labels)
 
 
 # --- large arrays in float32 ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor, verdict", [(1.0, "ok"), (1.005, "wrong")])
+def test_a_large_gradient_that_is_given_as_an_array(factor, verdict):
+    x, W = (RNG.normal(size=shape).astype(np.float32) for shape in ((4, 200), (200, 200)))
+    z = np.tanh(x @ W / 14)
+    d = 2 * z * (1 - z * z) / 14
+    report = check_gradients(lambda x, W: (np.tanh(x @ W / 14) ** 2).sum(), [x, W],
+                             [d @ W.T, np.float32(factor) * x.T @ d], diagnosis=0)
+    assert report.verdict == verdict
 
 
 @pytest.mark.parametrize("entries", [slice(100, 101), slice(1000, 1100), slice(0, None, 2)])

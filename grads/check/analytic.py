@@ -103,7 +103,7 @@ class Form(NamedTuple):
     parts: Mapping[str, Any]  # the same by name
     nested: bool  # whether there are mappings or lists of arrays inside
     held: Arrays  # integers (ids, labels, masks) and settings beside arrays: not in `a`
-    having: list[list[str]]  # parts that may have the gradients: all, the floating, those wanted
+    wanted: Sequence[str]  # names of inputs that alone need a gradient; none if all do
 
     def call(self, g: Callable[..., Any], a: Arrays) -> Any:
         """The result of g for these inputs, given by name."""
@@ -162,29 +162,36 @@ def name_inputs(
     floating = {name: a for name, a in named.items() if name not in held}
     for name in [name for name, a in floating.items() if a.dtype.kind not in "fciub"]:
         raise _no_numbers(name, leaves[name])
-    inside = {name: {*flatten(x, str(name), holds_arrays)} for name, x in parts.items()}
-    having = [[name for name in parts if inside[name] - held.keys()],
-              [name for name in parts if inside[name] & {*(wanted or ())} - held.keys()]]
-    return floating, Form(inputs, parts, nested, held, having)
+    return floating, Form(inputs, parts, nested, held, wanted or ())
 
 
 def name_gradients(gradients: Any, form: Form) -> dict[str, Any]:
     """Gradients by the names of the inputs."""
-    several = len(form.parts) > 1 and isinstance(gradients, (list, tuple))
-    for names in ([*form.parts], *form.having):
-        alone = len(names) == 1 and not several
-        given = _as_sequence(gradients, form.parts[names[0]]) if alone else gradients
-        if isinstance(given, Mapping):
-            return dict(given)
-        if isinstance(given, (list, tuple)) and len(given) == len(names):
+    parts = form.parts
+    given = _as_sequence(gradients, *parts.values()) if len(parts) == 1 else gradients
+    if isinstance(given, Mapping):
+        return dict(given)
+    if isinstance(given, (list, tuple)) and len(given) == len(parts):
+        return dict(zip(parts, given, strict=True))
+    return _of_some_inputs(gradients, form)
+
+
+def _of_some_inputs(gradients: Any, form: Form) -> dict[str, Any]:
+    """Gradients by the names of the floating inputs, or of those that are wanted. Raises ValueError
+    if their number is another."""
+    inside = {name: {*flatten(x, str(name), holds_arrays)} - form.held.keys()
+              for name, x in form.parts.items()}
+    floating = [name for name in inside if inside[name]]
+    given = gradients if isinstance(gradients, (list, tuple)) else [gradients]
+    for names in (floating, [name for name in floating if inside[name] & {*form.wanted}]):
+        if len(names) == len(given):
             return dict(zip(names, given, strict=True))
-    needed = form.having[0]
     without = f" ({', '.join(form.held)}: integers, without a gradient)" if form.held else ""
-    got = len(gradients) if isinstance(gradients, (list, tuple)) else 1
-    said = f"None: {NOTHING}" if gradients is None else str(got)
-    advice = "; return None for an input without one, or say names=[...]" * (0 < got < len(needed))
-    raise ValueError(f"gradients: expected {len(needed)}, one for each of {', '.join(needed)}"
-                     f"{without}, got {said}{advice}")
+    said = f"None: {NOTHING}" if gradients is None else str(len(given))
+    if gradients is not None and len(given) < len(floating):
+        said += "; return None for an input without one, or say names=[...]"
+    raise ValueError(f"gradients: expected {len(floating)}, one for each of {', '.join(floating)}"
+                     f"{without}, got {said}")
 
 
 def _as_sequence(gradients: Any, only_input: Any) -> Any:

@@ -39,7 +39,7 @@ def is_container(value: Any) -> bool:
 
 def is_branch(value: Any) -> bool:
     """Whether a value holds other values: whether it is a container or a dataclass."""
-    return is_container(value) or is_dataclass(type(value))
+    return isinstance(value, (Mapping, list, tuple)) or is_dataclass(type(value))
 
 
 def holds_arrays(value: Any) -> bool:
@@ -64,14 +64,20 @@ def like(value: Any, leaves: Mapping[str, Any], prefix: str = "",
     if not branch(value):
         return leaves[prefix or "f"]
     made = {key: like(inner, leaves, _path(prefix, key), branch) for key, inner in items_of(value)}
+    return _with_values(value, made)
+
+
+def _with_values(value: Any, made: dict[Any, Any]) -> Any:
+    """A mapping, a sequence or a dataclass with other values inside."""
     if isinstance(value, Mapping):
         return made
-    if not isinstance(value, (list, tuple)):
-        changed = copy.copy(value)
-        for key, inner in made.items():
-            object.__setattr__(changed, key, inner)
-        return changed
-    return type(value)(*made.values()) if hasattr(value, "_fields") else type(value)(made.values())
+    if isinstance(value, (list, tuple)):
+        spread = hasattr(value, "_fields")
+        return type(value)(*made.values()) if spread else type(value)(made.values())
+    changed = copy.copy(value)
+    for key, inner in made.items():
+        object.__setattr__(changed, key, inner)
+    return changed
 
 
 def same_form(gradients: Any, inputs: Any) -> bool:

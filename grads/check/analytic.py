@@ -106,19 +106,11 @@ class Form(NamedTuple):
     wanted: Sequence[str]  # names of inputs that alone need a gradient; none if all do
 
     def call(self, g: Callable[..., Any], a: Arrays) -> Any:
-        """The result of g for these inputs, given by name."""
-        if self.held or self.nested:
-            return self._call_in_form(g, a)
-        return g(dict(a)) if isinstance(self.inputs, Mapping) else g(*a.values())
-
-    def _call_in_form(self, g: Callable[..., Any], a: Arrays) -> Any:
-        """The result of g, which also gets the integers, or mappings and lists of arrays."""
-        if self.held:
-            every = {**a, **{name: copy.copy(value) for name, value in self.held.items()}}
-            a = every if self.nested else {str(name): every[str(name)] for name in self.parts}
+        """The result of g for these inputs, given by name, in their form."""
+        every = {**a, **{name: copy.copy(value) for name, value in self.held.items()}}
         if isinstance(self.inputs, Mapping):
-            return g(like(self.inputs, a, "", holds_arrays))
-        return g(*(like(value, a, name, holds_arrays) for name, value in self.parts.items()))
+            return g(like(self.inputs, every, "", holds_arrays))
+        return g(*(like(value, every, name, holds_arrays) for name, value in self.parts.items()))
 
     def gradients(self, gradients: Any) -> dict[str, Any]:
         """Name -> gradient, from gradients in the form of the inputs."""
@@ -161,7 +153,9 @@ def name_inputs(
     held = {} if len(held) == len(named) else held
     floating = {name: a for name, a in named.items() if name not in held}
     for name in [name for name, a in floating.items() if a.dtype.kind not in "fciub"]:
-        raise _no_numbers(name, leaves[name])
+        plain = callable(leaves[name]) or not hasattr(leaves[name], "__dict__")
+        raise ValueError(f"inputs: expected numbers in {name!r}, got {_kind(leaves[name])}; " + (
+            FROZEN if plain else "put its arrays into a mapping, or make it a dataclass"))
     return floating, Form(inputs, parts, nested, held, wanted or ())
 
 
@@ -249,13 +243,6 @@ def _other_gradient(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
     if array.dtype.kind not in "fciub":
         raise ValueError(f"gradients: expected numbers for {name!r}, got {_kind(gradient)}")
     return array.astype(float) if array.dtype.kind in "iu" else array
-
-
-def _no_numbers(name: str, value: Any) -> ValueError:
-    """The error for an input that has no numbers."""
-    advice = ("put its arrays into a mapping, or make it a dataclass"
-              if hasattr(value, "__dict__") and not callable(value) else FROZEN)
-    return ValueError(f"inputs: expected numbers in {name!r}, got {_kind(value)}; {advice}")
 
 
 def _kind(value: Any) -> str:

@@ -81,9 +81,7 @@ class LossRun:
         for arrays in (*({prefix + name: kept.value for name, kept in parameters_of(owner).items()}
                          for prefix, owner in objects.items()), subject.variables):
             self.known |= {name: value for name, value in arrays.items()
-                           if is_array(value) and not any(
-                               name == other or value is array
-                               for other, array in self.known.items())}
+                           if name not in self.known and is_array(value)}
         self._refuse_integers(result)
         gradients = self.gradients(result)
         if not gradients:

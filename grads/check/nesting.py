@@ -64,10 +64,10 @@ def like(value: Any, leaves: Mapping[str, Any], prefix: str = "",
     if not branch(value):
         return leaves[prefix or "f"]
     made = {key: like(inner, leaves, _path(prefix, key), branch) for key, inner in items_of(value)}
-    return _with_values(value, made)
+    return with_values(value, made)
 
 
-def _with_values(value: Any, made: dict[Any, Any]) -> Any:
+def with_values(value: Any, made: dict[Any, Any]) -> Any:
     """A mapping, a sequence or a dataclass with other values inside."""
     if isinstance(value, Mapping):
         return made
@@ -98,16 +98,13 @@ def matched(gradients: Any, inputs: Any, prefix: str = "") -> dict[str, Any]:
     if gradients is None:
         return {}
     inner_inputs, gradients = dict(items_of(inputs)), fields_of(gradients)
-    named = isinstance(fields_of(inputs), Mapping)
-    if isinstance(inputs, (list, tuple)) and isinstance(gradients, (list, tuple)):
-        if len(gradients) != len(inputs):
-            raise ValueError(
-                f"gradients: expected {len(inputs)} for {prefix!r}, got {len(gradients)}")
+    named, in_order = isinstance(fields_of(inputs), Mapping), isinstance(gradients, (list, tuple))
+    if in_order and isinstance(inputs, (list, tuple)) and len(gradients) == len(inputs):
         gradients = dict(zip(inner_inputs, gradients, strict=True))
     elif not (named and isinstance(gradients, Mapping)):
-        kind = "a mapping" if named else "a sequence"
-        raise ValueError(f"gradients: expected {kind} for {prefix!r}, as in the inputs, got "
-                         f"{type(gradients).__name__}")
+        kind = "a mapping" if named else len(inputs)
+        got = len(gradients) if in_order else type(gradients).__name__
+        raise ValueError(f"gradients: expected {kind} for {prefix!r}, as in the inputs, got {got}")
     return {name: leaf for key, inner in gradients.items() for name, leaf in (
         matched(inner, inner_inputs[key], _path(prefix, key)) if key in inner_inputs
         else {_path(prefix, key): inner}).items()}

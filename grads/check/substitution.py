@@ -20,7 +20,13 @@ from grads.check.case import Case
 from grads.check.continuation.namespace import is_users_module
 from grads.check.copies import deep_copy
 from grads.check.names import HOLDERS, OF_GRADIENTS, gradient_names, plain, source_of
-from grads.check.nesting import flatten, is_container, items_of, like, parameters_of_call
+from grads.check.nesting import (
+    flatten,
+    is_container,
+    items_of,
+    parameters_of_call,
+    with_values,
+)
 from grads.check.report import Report
 from grads.check.result import Finding
 from grads.check.state import State
@@ -164,8 +170,7 @@ def _put(owner: Any, key: Any, value: Any) -> Any:
     """The object, mapping or list with a value at a key, or as an attribute. A tuple is made anew.
     """
     if isinstance(owner, tuple):
-        values = {str(name): inner for name, inner in items_of(owner)} | {str(key): value}
-        return like(owner, values, "", lambda inner: inner is owner)
+        return with_values(owner, {**dict(items_of(owner)), key: value})
     if isinstance(owner, (dict, list)):
         owner[key] = value
     elif not isinstance(owner, Mapping):

@@ -55,7 +55,7 @@ def test_nested_parameters_of_a_pair_beside_an_array():
 @pytest.mark.parametrize("change, said", [
     (lambda g: g["encoder"].pop("b"), "expected an entry named 'encoder.b', got none"),
     (lambda g: g["encoder"].update(c=1.0), "expected an entry named 'encoder.c', got none"),
-    (lambda g: g.update(out=g["out"][:1]), "expected 2 for 'out', got 1"),
+    (lambda g: g.update(out=g["out"][:1]), "expected 2 for 'out', as in the inputs, got 1"),
     (lambda g: g.update(encoder=1.0), "expected a mapping for 'encoder', as in the inputs"),
 ])
 def test_gradients_in_another_form_are_told(change, said):

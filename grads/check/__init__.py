@@ -59,8 +59,7 @@ def check_gradients(
     `check_case`. A gradient may be sparse: an object with `.dense()`, or (ids, rows), where ids may
     repeat. Returns the report. Raises ValueError naming an invalid argument.
     """
-    case, d_out = gradients_case(
-        f, inputs, gradients, upstream, labels or {}, how.get("names"))
+    case, d_out = gradients_case(f, inputs, gradients, upstream, labels or {}, how.get("names"))
     return check_case(case, upstream=d_out, alone=False, **how)
 
 

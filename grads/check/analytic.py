@@ -135,12 +135,11 @@ def name_inputs(
     names: list[str] = []
     if not isinstance(inputs, Mapping):
         names = [p.name for p in parameters_of_call(f)]
-        if not isinstance(inputs, (list, tuple)) or (
-                len(names) == 1 and hasattr(inputs, "_fields")):
-            inputs = [inputs]
-        names = names[:len(inputs)]
-        if len(names) < len(inputs):
-            names = [str(k) for k in range(len(inputs))]
+        several = isinstance(inputs, (list, tuple)) and not (
+            len(names) == 1 and hasattr(inputs, "_fields"))
+        inputs = inputs if several else [inputs]
+        count = len(inputs)
+        names = names[:count] if count <= len(names) else [str(k) for k in range(count)]
     parts = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
     nested = any(map(holds_arrays, parts.values()))
     leaves = flatten(parts, "", holds_arrays) if nested else parts

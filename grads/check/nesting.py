@@ -26,10 +26,9 @@ def parameters_of_call(call: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def fields_of(value: Any) -> Any:
     """The fields of a NamedTuple or a dataclass, as a mapping; another value as it is."""
-    kind = type(value)
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else getattr(
-        kind, "_fields", ()) if isinstance(value, tuple) else ()
-    return {name: getattr(value, name) for name in names} if names else value
+    if is_dataclass(type(value)):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return value._asdict() if isinstance(value, tuple) and hasattr(value, "_asdict") else value
 
 
 def is_container(value: Any) -> bool:

@@ -53,25 +53,20 @@ def _faults_of_scaling(
         except Exception:  # the code may insist on its dtype
             pass
 
-    def at(factors: Sequence[float]) -> list[Arrays]:
+    @cache
+    def at(factors: tuple[float, ...]) -> list[Arrays]:
         return [_scaled(case, upstream, gradients, factor, dtype) for factor in factors]
 
-    @cache
-    def further() -> list[Arrays]:
-        return at(FURTHER)
+    def of_tensor(name: str, factors: tuple[float, ...]) -> list[np.ndarray]:
+        return [there[name] for there in at(factors)]
 
-    scaled = at((*scales, -0.5, 0.0))
     said: dict[str, list[str]] = {}
     for name, gradient in gradients.items():
-        message = _nonlinear(gradient, [there[name] for there in scaled],
-                             partial(_of_tensor, further, name))
+        message = _nonlinear(gradient, of_tensor(name, (*scales, -0.5, 0.0)),
+                             partial(of_tensor, name, FURTHER))
         said.setdefault(message, []).append(f"d{name}")
     return [Finding("upstream", ", ".join(tensors), message)
             for message, tensors in said.items() if message]
-
-
-def _of_tensor(gradients: Callable[[], list[Arrays]], name: str) -> list[np.ndarray]:
-    return [there[name] for there in gradients()]
 
 
 def _scaled(

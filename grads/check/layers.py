@@ -20,7 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.check.case import Case, Labels
-from grads.check.names import TARGETS, gradient_names, named_gradients, plain, returned_names
+from grads.check.names import (
+    TARGETS,
+    all_labels,
+    gradient_names,
+    named_gradients,
+    plain,
+    returned_names,
+    taken_by_shape,
+)
 from grads.check.nesting import flatten, like, parameters_of_call
 from grads.check.report import Report
 from grads.check.result import Finding
@@ -168,6 +176,7 @@ class LayerRun:
             f"{name}: its gradient is added to what is there: set it to zero before each backward"
             for name, gradient in gradients.items()
             if not np.array_equal(gradient, again[name], equal_nan=True)]
+        self.notes += self.by_shape
         if not gradients:
             raise ValueError(
                 "layer: expected parameters with gradients (params and grads, W and dW), or a "
@@ -266,6 +275,11 @@ class LayerRun:
                  if name not in kept}
         labels = returned_names(getattr(layer, self.backward))
         given = named_gradients(parts, labels, known, names)
+        told = dict.fromkeys(all_labels(labels), False) | {
+            key: True for part in parts if isinstance(part, Mapping) for key in flatten(part)}
+        self.by_shape = [f"{note}; names in the return statement would tell, as dW of W"
+                         for note in taken_by_shape(
+                             [name for name in given if name not in names], known, told)]
         nested = any(name not in self.subject.arrays for name in given)
         by_name = (flatten(given) if nested else given) | kept
         return {name: gradient for name, gradient in by_name.items()

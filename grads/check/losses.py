@@ -26,6 +26,7 @@ from grads.check.names import (
     opened,
     returned_names,
     source_of,
+    taken_by_shape,
 )
 from grads.check.nesting import fields_of, flatten
 from grads.check.report import Report
@@ -111,11 +112,8 @@ class LossRun:
                       flatten({f"value {k} of the result": value
                                for k, value in enumerate(parts, 1)}).items()
                       if (is_array(value) or isinstance(value, float)) and id(value) not in used]
-        told = {source_of(label, self.known, same) for label, same in self.labels(result).items()}
-        self.notes += [f"{name}: its gradient was taken by its shape, also that of "
-                       f"{', '.join(alike)}; gradients=(...) tells which values are whose gradients"
-                       for name in gradients if name not in told and "." not in name
-                       and (alike := self.alike(name))]
+        self.notes += [f"{note}; gradients=(...) tells which values are whose gradients"
+                       for note in taken_by_shape(gradients, self.known, self.labels(result))]
         numbers = [name for name, x in zip(self.subject.names, self.subject.inputs, strict=True)
                    if isinstance(x, (float, np.floating))]
         self.unchecked = [
@@ -124,11 +122,6 @@ class LossRun:
             for label, value in chain.from_iterable(inside)
             if numbers and BEGINNING.match(label) and id(value) not in used
             and isinstance(value, (float, np.floating, np.ndarray)) and np.ndim(value) == 0]
-
-    def alike(self, name: str) -> list[str]:
-        """The other arrays that have the shape of an array."""
-        return [other for other, array in self.known.items()
-                if other != name and array.shape == self.known[name].shape]
 
     def parts(self, result: Any) -> list[Any]:
         """The loss and the gradients, in the order in which they are returned."""

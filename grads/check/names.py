@@ -26,6 +26,7 @@ HOLDERS = ("params", "parameters")  # their gradients are in these:
 OF_GRADIENTS = ("grads", "grad", "gradients")
 TARGETS = ("t", "y", "target", "targets", "label", "labels", "y_true")  # rarely with a gradient
 BEGINNING = re.compile("d|g[A-Z_]|grad")  # of the name of a gradient
+UNCHANGED = ("copy", "astype", "reshape", "asarray", "array", "ascontiguousarray")  # d.copy()
 GRADIENT = "d ..."  # label of an expression; like the names of gradients it begins with d
 Arrays = Mapping[str, Any]
 
@@ -59,8 +60,8 @@ def source_of(gradient: str, names: Iterable[str], same_name: bool = False) -> s
 
     Arguments: same_name, whether the gradient may have the name of the array itself.
     """
-    return next((name for name in names for end in _ends(name)
-                 if plain(gradient) in [*gradient_names(end), *[plain(end)] * same_name]), None)
+    return next((name for name in names for end in _ends(name) if plain(gradient) in [
+        *gradient_names(end), f"{plain(end)}bar", *[plain(end)] * same_name]), None)
 
 
 def _ends(path: str) -> list[str]:
@@ -156,6 +157,21 @@ def _of_same_shapes(gradient: Any, known: Arrays, by_name: Arrays) -> dict[str, 
     return gradients
 
 
+def taken_by_shape(gradients: Iterable[str], known: Arrays, labels: Mapping[str, bool]
+                   ) -> Iterator[str]:
+    """The beginning of a note on each array whose gradient no label tells, if others have its
+    shape.
+
+    Arguments: labels, and whether each may be the name of the array itself.
+    """
+    told = {source_of(label, known, same) for label, same in labels.items()}
+    for name in gradients:
+        alike = [other for other, array in known.items()
+                 if other != name and np.shape(array) == np.shape(known[name])]
+        if alike and name not in told and "." not in name:
+            yield f"{name}: its gradient was taken by its shape, also that of {', '.join(alike)}"
+
+
 def returned_names(call: Callable[..., Any]) -> list[Any]:
     """The names in a function's last `return a, b`; `GRADIENT` for an expression with a local
     variable whose name begins with d, "" for another, a `Display` for a list or a tuple."""
@@ -171,12 +187,36 @@ def _names_returned_by(code: Any) -> list[Any]:
         return []
     returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
     last = max((value for value in returned if value), key=lambda value: value.lineno, default=None)
-    parts = last.elts if isinstance(last, ast.Tuple) else [last]
     local = code.co_varnames[code.co_argcount:]
     gradients = {name for name in local if name.startswith("d")}
     lists = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
              for target in node.targets if isinstance(target, ast.Name)}
-    return [_label(element, gradients, lists) for element in parts]
+    shown = lists.get(getattr(last, "id", ""), last)
+    parts = shown.elts if isinstance(shown, ast.Tuple) else [last]
+    return [_label(element, gradients, lists) for part in parts for element in _spread(part, lists)]
+
+
+def _spread(part: ast.expr | None, lists: Mapping[str, ast.expr]) -> list[Any]:
+    """The values that `*grads` stands for, if they are known; otherwise the value itself."""
+    shown = lists.get(getattr(part.value, "id", "")) if isinstance(part, ast.Starred) else None
+    return shown.elts if isinstance(shown, (ast.Tuple, ast.List)) else [part]
+
+
+def _scaled(element: Any) -> Any:
+    """The value d in -d, d / n, 2 * d, d + lam * W, d.copy() or np.asarray(d)."""
+    if isinstance(element, ast.UnaryOp):
+        return _scaled(element.operand)
+    if isinstance(element, ast.BinOp) and isinstance(element.op, (
+            ast.Add, ast.Sub, ast.Mult, ast.Div)):
+        is_number = [isinstance(side, ast.Constant) for side in (element.left, element.right)]
+        if not isinstance(element.op, ast.Mult) or any(is_number):
+            return _scaled(element.right if is_number[0] else element.left)
+    if isinstance(element, ast.Call) and isinstance(element.func, ast.Attribute) and (
+            element.func.attr in UNCHANGED):
+        owner = element.func.value
+        is_module = isinstance(owner, ast.Name) and owner.id in ("np", "numpy")
+        return _scaled(element.args[0] if is_module and element.args else owner)
+    return element
 
 
 def _label(element: ast.expr | None, gradients: set[str], lists: Mapping[str, ast.expr]) -> Any:
@@ -186,7 +226,7 @@ def _label(element: ast.expr | None, gradients: set[str], lists: Mapping[str, as
     if isinstance(element, ast.Name):
         shown = _label(lists.get(element.id), gradients, {})
         return Display(element.id, shown.inside) if isinstance(shown, Display) else element.id
-    if isinstance(element, ast.Attribute):
-        return element.attr
+    if isinstance(inner := _scaled(element), (ast.Name, ast.Attribute)):
+        return inner.id if isinstance(inner, ast.Name) else inner.attr
     names = {node.id for node in ast.walk(element) if isinstance(node, ast.Name)} if element else ()
     return GRADIENT if gradients & {*names} else ""

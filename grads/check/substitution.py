@@ -260,9 +260,11 @@ def _kept_by(owner: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Par
     by_plain_name = {plain(path): path for path in leaves}
     for path, value in leaves.items():
         head, dot, tail = path.partition(".")
-        name = prefix + (tail if head in HOLDERS and dot and not tail.isdigit() else path)
-        its = next((by_plain_name[known] for known in gradient_names(path)
-                    if known in by_plain_name), None)
+        is_held = any(f"{holder}.{path}" in leaves for holder in HOLDERS)  # params has one, too
+        name = prefix + (tail if head in HOLDERS and dot and not tail.isdigit() else
+                         f"self.{path}" if is_held else path)
+        its = None if is_held else next((by_plain_name[known] for known in gradient_names(path)
+                                         if known in by_plain_name), None)
         gradient = attribute(value, "grad") if its is None else leaves[its]
         stem, _, last = path.rpartition(".")
         if gradient is None and last in HELD:

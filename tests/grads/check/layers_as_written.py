@@ -600,3 +600,41 @@ CHECKED["dataclasses"] = OfDataclasses(), (x,), "x kernel offset"
 MISTAKES["dataclasses"] = "d.sum(axis=0))  # of a pair", "d.mean(axis=0))"
 CHECKED["methods"] = WithMethods(), (x,), "x parameters.0 parameters.1"
 MISTAKES["methods"] = "[self._x.T @ d, d.sum(axis=0)]", "[self._x.T @ d, d.mean(axis=0)]"
+
+
+# --- a weight as it is used, kept under the name of the parameter; other names in the return ---
+
+
+class Pruned:
+    def __init__(self):
+        self.params = {"W": rng.normal(size=(4, 3)), "scale": np.ones(3)}
+        self.mask, self.grads = rng.random((4, 3)) > 0.3, {}
+
+    def forward(self, x):
+        self.x, self.W, self.scale = x, self.params["W"] * self.mask, self.params["scale"].copy()
+        return x @ self.W * self.scale
+
+    def backward(self, d):
+        self.grads["W"] = self.x.T @ (d * self.scale) * self.mask
+        self.grads["scale"] = (d * (self.x @ self.W)).sum(axis=0)
+        return d * self.scale @ self.W.T
+
+
+class ScaleAndShift:
+    def __init__(self):
+        self.beta, self.gamma = rng.normal(size=4), rng.normal(size=4)
+
+    def forward(self, x):
+        self.x = x
+        return self.gamma * x + 2 * self.beta
+
+    def backward(self, d):
+        dgamma, dbeta = (d * self.x).sum(axis=0), d.sum(axis=0)
+        grads = np.asarray(dgamma), 2 * dbeta.copy()
+        return (d * self.gamma, *grads)
+
+
+CHECKED["as it is used"] = Pruned(), (x,), "x W scale"
+MISTAKES["as it is used"] = "(d * self.scale) * self.mask", "(d * self.scale)"
+CHECKED["scaled in the return"] = ScaleAndShift(), (x,), "x beta gamma"
+MISTAKES["scaled in the return"] = "2 * dbeta.copy()", "dbeta.copy()"

@@ -97,6 +97,25 @@ def test_a_layer_that_keeps_what_its_first_call_got_is_said_to_do_so():
     assert "right when called once" not in str(check_layer(Half(), X))
 
 
+class Unnamed(Dense):
+    def __init__(self):
+        self.beta, self.gamma = np.zeros(4), np.ones(4)
+
+    def forward(self, x):
+        self.x = x
+        return x * self.gamma + self.beta
+
+    def backward(self, d):
+        return d * self.gamma, d.sum(axis=0), (d * self.x).sum(axis=0)
+
+
+def test_gradients_that_only_their_shape_tells_are_said():
+    notes = [note for note in check_layer(Unnamed(), X).notes if "shape" in note]
+    assert notes == [f"{name}: its gradient was taken by its shape, also that of {other}; names in "
+                     "the return statement would tell, as dW of W"
+                     for name, other in (("beta", "gamma"), ("gamma", "beta"))]
+
+
 class Half(Dense):
     def backward(self, d):
         dx = super().backward(d)

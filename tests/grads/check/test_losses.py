@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from runpy import run_path
 from typing import NamedTuple
 
 import numpy as np
@@ -395,6 +396,30 @@ def test_what_is_taken_by_its_shape_alone_is_said():
     assert ("first: its gradient was taken by its shape, also that of second; gradients=(...) "
             "tells which values are whose gradients") in report.notes
     assert not any("shape" in note for note in check_loss(unnamed, W, b).notes)
+
+
+RETURNS = ["loss, d_scale, d_shift", "loss / 2, d_scale / 2, 0.5 * d_shift",
+           "loss, d_scale.copy(), np.asarray(d_shift)", "loss, *gradients", "everything",
+           "loss, scale_bar, shift_bar", "-loss, -d_scale, -d_shift"]
+
+
+@pytest.mark.parametrize("returned", RETURNS)
+def test_names_in_a_return_statement_decide(returned, tmp_path):
+    file = tmp_path / "written.py"
+    file.write_text(f"""
+import numpy as np
+
+def affine(shift, scale, x):
+    e = scale * x + shift
+    loss, d_scale, d_shift = np.sum(e ** 2), 2 * (e * x).sum(0), 2 * e.sum(0)
+    scale_bar, shift_bar = d_scale, d_shift
+    gradients = [d_scale, d_shift]
+    everything = loss, d_scale, d_shift
+    return {returned}
+""", encoding="utf-8")
+    affine = run_path(str(file))["affine"]
+    report = check_loss(affine, b, b[::-1].copy(), W)
+    assert report.ok and names_of(report) == ["scale", "shift"]
 
 
 def scaled(a, log_b, X, factor=1.0):

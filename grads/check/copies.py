@@ -70,8 +70,11 @@ def _view(x: np.ndarray, base: np.ndarray) -> np.ndarray:
 
 
 def _of_function(x: FunctionType, memo: dict[int, Any]) -> FunctionType:
-    """The copy of a function that a user's function made; another function as it is."""
-    if "<locals>" not in x.__code__.co_qualname or not is_users_module(str(x.__module__)):
+    """The copy of a function that a function of the user's or the checker's made; another function
+    as it is."""
+    module = str(x.__module__)
+    if "<locals>" not in x.__code__.co_qualname or not (
+            is_users_module(module) or module.startswith("grads.check")):
         return x
     cells = [cell for cell in x.__closure__ or () if id(cell) not in memo]
     memo.update((id(cell), CellType()) for cell in cells)

@@ -138,6 +138,9 @@ class Candidates:
         integers = {text: value for text, value in values.items() if kind(value) == "i"}
         sizes = [site for site in indices if not self.seen[site[0]].varies]
         yield from self._with_values(sizes, scalars, ("#",))
+        shapes = {f"{text}.shape[{axis}]": n for text, value in self.names.items()
+                  for axis, n in enumerate(np.shape(value))}
+        yield from self._with_values(sizes, shapes, ("#",))
         yield from ((site, form.replace("{}", VALUE)) for alike_kind, alone in forms.ALONE.items()
                     for form in alone for site, letter in letters.items() if letter == alike_kind)
         yield from self._with_values(indices, integers, ("#",))

@@ -24,7 +24,9 @@ def _accumulated(node: ast.AST) -> Any:
 
 
 def _bare(node: ast.AST) -> Any:
-    """x for f(x), x.f() and x.T."""
+    """x for f(x), x.f(), x.T and x[::-1]."""
+    if isinstance(node, ast.Subscript) and "::-1" in ast.unparse(node.slice):
+        return node.value
     if isinstance(node, ast.Attribute) and node.attr == "T" and isinstance(node.ctx, ast.Load):
         return node.value
     if not isinstance(node, ast.Call) or getattr(node.func, "id", "") == LOOP:

@@ -67,6 +67,7 @@ def _from_code(evidence: Evidence, probe: Probe | None) -> list[str]:
             probe.mended |= {evidence.name: phrase} if phrase else {}
     except Exception:  # the code cannot be run in another form
         phrase = None
+    phrase = phrase or probe.doubted.get(evidence.name)
     return [phrase] if phrase else []
 
 

@@ -32,9 +32,10 @@ from grads.check.diagnosis.candidates import (
     literal,
     plain,
 )
-from grads.check.diagnosis.elsewhere import Probe, right_beside, right_elsewhere
+from grads.check.diagnosis.elsewhere import Probe, right_beside, right_elsewhere, right_in_general
 from grads.check.diagnosis.evidence import Array, Evidence
 from grads.check.diagnosis.instrument import (
+    LOOPS,
     Hook,
     Hooked,
     called,
@@ -55,6 +56,7 @@ ALIKE = 1e-6  # relative difference of a factor that fits from one that has a na
 LARGEST = 100_000  # in place of an integer
 LARGE = 1e100  # a factor is below it
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
+ONLY_HERE = ", but only with these sizes and settings"
 ORDINALS = ("first", "second", "third", *(f"{k}th" for k in range(4, 100)))
 
 
@@ -80,6 +82,7 @@ class Edits:
         self.meanings: dict[str, str] = {}  # of the factors that fit
         self.stop = time.process_time() + SECONDS
         self.kept: Any = None  # the forward's cache, if the backward can be run on it repeatedly
+        self.fits = False  # whether the last change made a gradient right here
         self.writes = False  # whether the backward changes its upstream gradient
         self.original: Any = None
         self.original = self.gradients()
@@ -152,15 +155,24 @@ class Edits:
         A change that works for some is noted with the gradients that it changes and leaves wrong.
         Arguments: said, which returns the phrase on the change.
         """
+        self.fits = False
         try:
             made = self.gradients()
             if not made or not all(self.is_right(name, made) for name in self.limits
                                    if name not in self.wrong):
                 return False
             right = [name for name in self.wrong if self.is_right(name, made)]
+            self.fits = bool(right)
             if all(self.ranks.get(name, 0) >= len(right) for name in right):
                 return False  # none, or another change mends as many
-            mended = [name for name in right if self.confirmed(name)]
+            most, self.hooked.most = self.hooked.most, LOOPS
+            try:
+                general = all(right_in_general(
+                    self.probe, self.evidence.upstream, name, self.stop) for name in right)
+                mended = [name for name in right if (
+                    general or name not in self.probe.doubted) and self.confirmed(name)]
+            finally:
+                self.hooked.most = most
             if mended and self.case.cacheless and not same(
                     self.case.forward(self.inputs())[0], self.probe.evaluate.outputs):
                 return False  # the change is one of the forward
@@ -172,6 +184,9 @@ class Edits:
                 and not np.array_equal(made[name], self.original[name], equal_nan=True)
                 and not self.is_right(name, made)]
         phrase = said() + f", which leaves {', '.join(left)} wrong" * bool(left)
+        if not general:
+            self.probe.doubted = dict.fromkeys(mended, phrase + ONLY_HERE) | self.probe.doubted
+            return False
         rank = len(mended) - len(left)
         for name in mended:
             if rank > self.ranks.get(name, -len(self.wrong)):
@@ -236,7 +251,7 @@ class Edits:
                 code = source.compiled(source.tree)
             except (SyntaxError, ValueError, StopIteration):
                 continue
-            with exchanged([(source.function, code)], None, self.stop, self.hooked.most):
+            with exchanged([(source.function, code)], None, self.stop, self.hooked):
                 if self.works(partial(str, phrase)):
                     return
         branches = (((number,), text) for number, texts in conditions.items() for text in texts)
@@ -274,31 +289,38 @@ class Edits:
                     yield (number,), "-" * (fits < 0) + text
 
     def named_factors(self, values: Arrays) -> list[tuple[float, str]]:
-        """Factors with the text in place of an expression: small numbers, scalars of the functions,
-        lengths and sizes."""
+        """Factors with the text in place of an expression: settings, small numbers, scalars of the
+        functions, lengths and sizes."""
         common = {2.0: f"2 * {VALUE}", 0.5: f"{VALUE} / 2", 3.0: f"3 * {VALUE}"}
-        known = [(1.0, VALUE), *common.items()]  # with 1, the sign is wrong
+        settings = [(1.0, VALUE)]  # with 1, the sign is wrong
+        known = [*common.items()]
+        loops = {name.id for source in self.hooked.sources for loop in ast.walk(source.tree)
+                 if isinstance(loop, (ast.For, ast.comprehension))
+                 for name in ast.walk(loop.target) if isinstance(name, ast.Name)}
         for text, value in values.items():
-            if np.ndim(value) == 0 and 1 / LARGE < abs(value) < LARGE and abs(value) != 1:
+            if text not in loops and np.ndim(value) == 0 and (
+                    1 / LARGE < abs(value) < LARGE and abs(value) != 1):
                 size = abs(float(value))
                 for factor, name in ((size, text), (1 / size, f"1 / {text}")):
                     if factor in common and text.isidentifier():
                         self.meanings[common[factor]] = (
                             f", or with another factor of {factor:g}, such as {name}")
-                known += [(size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}"),
-                          (size**2, f"{VALUE} * {text} ** 2"), (size**-2, f"{VALUE} / {text} ** 2")]
-        lengths = {float(count): f"the {word} of {text}" for text, value in values.items()
-                   if text.isidentifier() and np.ndim(value)
-                   for word, count in (("size", np.size(value)), ("length", len(value)))}
-        lengths |= {max(value, 1 / value): name.removeprefix("1/(").removesuffix(")")
-                    for name, value in sizes(self.evidence)}
-        for size, name in lengths.items():
+                (settings if kind(value) == "f" else known).extend([
+                    (size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}"),
+                    (size**2, f"{VALUE} * {text} ** 2"), (size**-2, f"{VALUE} / {text} ** 2")])
+        named = {f"{text}.{length}": float(n) for text, value in values.items()
+                 if text.isidentifier() and np.ndim(value) for length, n in (
+                     ("size", np.size(value)),
+                     *((f"shape[{axis}]", n) for axis, n in enumerate(np.shape(value))))}
+        named |= {f"{size:.6g}": size for size in {*named.values()} | {
+            max(value, 1 / value) for _, value in sizes(self.evidence)}}
+        for text, size in named.items():
             if size > 2:
                 for factor, sign in ((size, "*"), (1 / size, "/")):
-                    known.append((factor, text := f"{VALUE} {sign} {size:.6g}"))
-                    self.meanings[text] = (
-                        f", or with anything else that is {size:.6g}, such as {name}")
-        return known
+                    known.append((factor, made := f"{VALUE} {sign} {text}"))
+                    if not text[0].isalpha():
+                        self.meanings[made] = f", or with anything else that is {text}"
+        return settings + known
 
     def fitting(self, doubled: Arrays) -> float | None:
         """The factor of an expression with which a wrong gradient is right, by its value with the
@@ -329,19 +351,22 @@ class Edits:
             if not (fits or text in BRANCHES or (kind(value) and literal(site.node))) or (
                     site.inside_index and np.shape(value) != shape):
                 continue
+            if f"{VALUE}.T" in text and len(shape) < 2:
+                continue  # a vector has no transpose
             if letter == "f" and np.isfinite(seen.value).all() and not np.isfinite(value).all():
                 continue  # with infinities, a function of a library may not end
             if letter == "i" and not shape and np.ndim(value) == 0 and abs(value) > LARGEST:
                 continue  # it may be a length
-            key = numbers, text if seen.again or text in BRANCHES else np.asarray(value).tobytes()
-            if key in tried or (np.array_equal(value, seen.value) and not seen.again):
+            by_text = seen.again or text in BRANCHES or "copy" in text
+            key = numbers, text if by_text else (np.shape(value), np.asarray(value).tobytes())
+            if key in tried or (np.array_equal(value, seen.value) and not by_text):
                 continue
-            tried.add(key)
-
             largest = GROWN * max(1, np.size(seen.value), np.size(value))
             with self.hooked.hook(self.change(numbers, text, largest), self.stop):
                 if self.works(partial(self.said, numbers, text, value)):
                     return True
+            if not self.fits:
+                tried.add(key)
         return False
 
     def change(self, numbers: tuple[int, ...], text: str, largest: int) -> Hook:
@@ -379,5 +404,6 @@ class Edits:
         which = "every " if len(numbers) > 1 else "" if len(columns) < 2 else (
             f"the {ORDINALS[columns.index(site.node.col_offset)]} ")
         return (f"is right with `{new}` in place of {which}`{old}` in line {site.line}"
-                + f", or with anything else that is {value}" * (size and text.isidentifier())
+                + f", or with anything else that is {value}" * (
+                    size and (text.isidentifier() or ".shape" in text))
                 + self.meanings.get(text, ""))

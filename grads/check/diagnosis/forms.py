@@ -2,9 +2,10 @@
 
 # by kind of the value: floats, integers, flags
 ALONE = {
-    "f": ("-{}", "{}.T", "np.swapaxes({}, -1, -2)", "{} + {}.T", "({} + {}.T) / 2", "1 / {}",
-          "1 - {}", "1 + {}", "{} ** 2", "np.sqrt({})", "np.exp({})", "np.log({})", "np.conj({})",
-          "{}[::-1]", "{}[..., ::-1]", "{}[:, None]", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",
+    "f": ("-{}", "{}.copy()", "{}.T", "np.swapaxes({}, -1, -2)", "{} + {}.T", "({} + {}.T) / 2",
+          "1 / {}", "1 - {}", "1 + {}", "{} ** 2", "np.sqrt({})", "np.exp({})", "np.log({})",
+          "np.conj({})", "{}[:, None]",
+          "{}[::-1]", "{}[..., ::-1]", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",
           "np.roll({}, 1, 0)", "np.roll({}, -1, 0)", "np.roll({}, 2, 0)", "np.roll({}, -2, 0)",
           "{} - {}.mean(-1, keepdims=True)", "{} - {}.mean(0)", "np.cumsum({}[::-1], 0)[::-1]",
           "np.tril({}) - np.diag(np.diag({})) / 2"),

@@ -235,7 +235,7 @@ class Hooked:
         """Context: the functions call the hook, and fail if they run beyond the CPU seconds `stop`.
         With a later hook, they may have a few times as many iterations as with the first."""
         with exchanged([(source.function, code) for source, code in zip(
-                self.sources, self.codes, strict=True)], hook, stop, self.most) as count:
+                self.sources, self.codes, strict=True)], hook, stop, self) as count:
             yield
         if self.most == LOOPS:
             self.most = min(LOOPS, 4 * count() + LEAST)
@@ -280,18 +280,17 @@ def safe_views() -> Iterator[None]:
 
 @contextmanager
 def exchanged(
-    codes: Sequence[tuple[Any, CodeType]], hook: Hook | None, stop: float = math.inf,
-    most: int = LOOPS,
+    codes: Sequence[tuple[Any, CodeType]], hook: Hook | None, stop: float, hooked: Hooked
 ) -> Iterator[Callable[[], int]]:
     """Context: the functions have other codes, which fail if they run beyond the CPU seconds
-    `stop`, or have more than `most` iterations. It yields a function that counts these."""
+    `stop`, or have more than `hooked.most` iterations. It yields a function that counts these."""
     iterations = 0
 
     def count() -> None:
         nonlocal iterations
         iterations += 1
         late = iterations % OFTEN == 0 and time.process_time() > stop
-        if late or iterations > most:
+        if late or iterations > hooked.most:
             raise RuntimeError("a loop does not end")
 
     before = [(function, function.__code__) for function, _ in codes]

@@ -56,6 +56,9 @@ def _changes(
     arguments = [inner.arg for inner in ast.walk(source.tree.args) if isinstance(inner, ast.arg)]
     words = {inner.value for other in others for inner in ast.walk(other.tree)
              if isinstance(inner, ast.Constant) and isinstance(inner.value, str)}
+    words |= {key.arg or "" for other in others for inner in ast.walk(other.tree)
+              if isinstance(inner, ast.Call) and ast.unparse(inner.func) == "dict"
+              for key in inner.keywords}
     candidates: Iterator[Any] = chain(
         CHANGES, (partial(other_function, name) for name in sorted(calls)),
         (partial(paired, name) for name in idle),

@@ -459,7 +459,7 @@ def f_inputs(rng):
 
 
 @pytest.mark.parametrize("old, new, said", [
-    ("dmean / v.size", "dmean", "`dmean / 20` in place of `dmean` in line 12, or with"),
+    ("dmean / v.size", "dmean", "`dmean / t.size` in place of `dmean` in line 12"),
     ("du @ A.T + dv @ B.T", "du @ B.T + dv @ A.T", "with `dx = du @ A.T + dv @ B.T` in place"),
     ("[1:-1]", "[2:]", "`1:-1` in place of `2:` in line 12"),
 ])

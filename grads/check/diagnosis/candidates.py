@@ -88,11 +88,13 @@ class Candidates:
         self.values = self._values()
 
     def likely(self, numbers: list[int]) -> Iterator[tuple[Numbers, str]]:
-        """Other numbers, the variables that are not used, and what is often in place of a number.
-        """
+        """Other numbers, copies of arrays, the variables that are not used, and what is often in
+        place of a number."""
         sites = [(number,) for number in numbers]
         names = {name for source in self.hooked.sources for name in unused(source.tree)}
-        yield from chain(self._other_numbers(sites), self._with_values(
+        copies = ((site, f"{VALUE}.copy()") for site in sites if np.ndim(self.seen[site[0]].value)
+                  and isinstance(self.hooked.sites[site[0]].node, ast.Name))
+        yield from chain(self._other_numbers(sites), copies, self._with_values(
             sites, {text: self.values[text] for text in names & self.values.keys()},
             forms.SIMPLE), self._with_values(
                 [site for site in sites if literal(self.hooked.sites[site[0]].node)],

@@ -293,7 +293,7 @@ class Edits:
         functions, lengths and sizes."""
         common = {2.0: f"2 * {VALUE}", 0.5: f"{VALUE} / 2", 3.0: f"3 * {VALUE}"}
         settings = [(1.0, VALUE)]  # with 1, the sign is wrong
-        known = [*common.items()]
+        known, squares = [*common.items()], list[tuple[float, str]]()
         loops = {name.id for source in self.hooked.sources for loop in ast.walk(source.tree)
                  if isinstance(loop, (ast.For, ast.comprehension))
                  for name in ast.walk(loop.target) if isinstance(name, ast.Name)}
@@ -305,9 +305,11 @@ class Edits:
                     if factor in common and text.isidentifier():
                         self.meanings[common[factor]] = (
                             f", or with another factor of {factor:g}, such as {name}")
-                (settings if kind(value) == "f" else known).extend([
-                    (size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}"),
-                    (size**2, f"{VALUE} * {text} ** 2"), (size**-2, f"{VALUE} / {text} ** 2")])
+                plainly = kind(value) == "f" and "(" not in text[1:]
+                (settings if plainly else known).extend([
+                    (size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}")])
+                squares += [(size**2, f"{VALUE} * {text} ** 2"),
+                            (size**-2, f"{VALUE} / {text} ** 2")]
         named = {f"{text}.{length}": float(n) for text, value in values.items()
                  if text.isidentifier() and np.ndim(value) for length, n in (
                      ("size", np.size(value)),
@@ -320,7 +322,7 @@ class Edits:
                     known.append((factor, made := f"{VALUE} {sign} {text}"))
                     if not text[0].isalpha():
                         self.meanings[made] = f", or with anything else that is {text}"
-        return settings + known
+        return settings + known + squares
 
     def fitting(self, doubled: Arrays) -> float | None:
         """The factor of an expression with which a wrong gradient is right, by its value with the

@@ -105,8 +105,11 @@ def right_in_general(probe: Probe, upstream: Arrays, name: str, stop: float) -> 
         if time.process_time() > stop:
             return False
         change, rng = changes[k], np.random.default_rng(k)
-        others: dict[int, Any] = {id(f): _with_other_defaults(f) for f in held if isinstance(
-            f, FunctionType) and f.__defaults__ and not f.__closure__}
+        others: dict[int, Any] = {
+            id(f): FunctionType(f.__code__, f.__globals__, f.__name__,
+                                tuple(map(_other_number, f.__defaults__)))
+            for f in held if isinstance(f, FunctionType) and is_users_module(f.__module__)
+            and f.__defaults__ and not f.__closure__}
         others |= {key: _other_data(a, rng) for key, a in arrays.items()}
         for key, axis in change if isinstance(change, list) else ():
             new = np.concatenate([others[key]] * 2, axis)
@@ -127,12 +130,6 @@ def right_in_general(probe: Probe, upstream: Arrays, name: str, stop: float) -> 
             probe.telling = k
             return False
     return True
-
-
-def _with_other_defaults(f: FunctionType) -> FunctionType:
-    """A function without outer variables, with other floating numbers as default arguments."""
-    return FunctionType(f.__code__, f.__globals__, f.__name__,
-                        tuple(map(_other_number, f.__defaults__ or ())))
 
 
 def _other_number(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 # by kind of the value: floats, integers, flags
 ALONE = {
-    "f": ("-{}", "{}.copy()", "{}.T", "np.swapaxes({}, -1, -2)", "{} + {}.T", "({} + {}.T) / 2",
+    "f": ("-{}", "{}.T", "np.swapaxes({}, -1, -2)", "{} + {}.T", "({} + {}.T) / 2",
           "1 / {}", "1 - {}", "1 + {}", "{} ** 2", "np.sqrt({})", "np.exp({})", "np.log({})",
           "np.conj({})", "{}[:, None]",
           "{}[::-1]", "{}[..., ::-1]", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",

@@ -125,8 +125,145 @@ def f_inputs(rng):
     return rng.normal(size=5), rng.normal(size=5)
 """
 
+GROUPS = """
+def f_forward(x, G=2):
+    N, C, H, W = x.shape
+    xg = x.reshape(N, G, C // G, H, W)
+    return (xg - xg.mean(axis=(2, 3, 4), keepdims=True)).reshape(x.shape) ** 3, (x, G)
+
+
+def f_backward(d, cache):
+    x, G = cache
+    N, C, H, W = x.shape
+    xg = x.reshape(N, G, C // G, H, W)
+    m = H * W
+    u = xg - xg.mean(axis=(2, 3, 4), keepdims=True)
+    dg = d.reshape(xg.shape) * 3 * u ** 2
+    return (dg - dg.sum(axis=(2, 3, 4), keepdims=True) / m).reshape(x.shape)
+
+
+def f_inputs(rng):
+    return (rng.normal(size=(2, 4, 3, 2)),)
+"""
+CLOSURE = """
+def make(X, wet):
+    k = X.shape[1]
+
+    def f(theta):
+        return wet.sum() * theta[-1] + np.exp(-theta[-1]) * ((X @ theta[:k]) ** 2).sum()
+
+    def gradient(theta):
+        e = X @ theta[:k]
+        g = np.zeros_like(theta)
+        g[:k] = 2 * np.exp(-theta[-1]) * X.T @ e
+        g[-1] = len(X) - np.exp(-theta[-1]) * (e ** 2).sum()
+        return g
+    return f, gradient
+
+
+f, f_gradient = make(np.random.default_rng(0).normal(size=(12, 3)), np.arange(12) % 2 > 0)
+
+
+def f_inputs(rng):
+    return (rng.normal(size=4),)
+"""
+SETTING = """
+def f_forward(mu, h, beta=2.0):
+    return beta * mu ** 2 + mu * h, (mu, h, beta)
+
+
+def f_backward(d, cache):
+    mu, h, beta = cache
+    return d * (2 * mu + h), d * mu
+
+
+def f_inputs(rng):
+    return rng.normal(size=4), rng.normal(size=4)
+"""
+LOOP = """
+def f(r):
+    return sum(np.log(np.exp(r[i]) + np.exp(r[j]) + np.exp(0.5 * (r[i] + r[j])))
+               for i, j in ((0, 1), (1, 2), (2, 0), (3, 1), (1, 3), (3, 2)))
+
+
+def f_gradient(r):
+    g = np.zeros_like(r)
+    for i, j in ((0, 1), (1, 2), (2, 0), (3, 1), (1, 3), (3, 2)):
+        t = np.exp(0.5 * (r[i] + r[j]))
+        Z = np.exp(r[i]) + np.exp(r[j]) + t
+        g[i] += (np.exp(r[i]) + t) / Z
+        g[j] += (np.exp(r[j]) + 0.5 * t) / Z
+    return g
+
+
+def f_inputs(rng):
+    return (rng.normal(size=4),)
+"""
+ALIAS = """
+def f(x):
+    s = np.zeros(3)
+    for t in range(len(x)):
+        s = s + 0.1 * np.roll(s, -1) - 0.2 * np.roll(s, 1) + x[t]
+    return s @ np.arange(1.0, 4.0) + s @ s
+
+
+def f_gradient(x):
+    s = np.zeros(3)
+    for t in range(len(x)):
+        s = s + 0.1 * np.roll(s, -1) - 0.2 * np.roll(s, 1) + x[t]
+    dx, ds = np.zeros(len(x)), np.arange(1.0, 4.0) + 2 * s
+    for t in reversed(range(len(x))):
+        dx[t] = ds.sum()
+        before = ds
+        for j in range(3):
+            before[j] = ds[j] + 0.1 * ds[j - 1] - 0.2 * ds[(j + 1) % 3]
+        ds = before
+    return dx
+
+
+def f_inputs(rng):
+    return (rng.normal(size=5),)
+"""
+KEYS = """
+def f_forward(x, w):
+    a = np.tanh(x)
+    return a ** 2 @ w, dict(x=x, w=w, a=a, u=a ** 2)
+
+
+def f_backward(d, c):
+    return np.outer(d, c["w"]) * 2 * c["a"] * (1 - c["a"] ** 2), c["a"].T @ d
+
+
+def f_inputs(rng):
+    return rng.normal(size=(4, 3)), rng.normal(size=3)
+"""
+FLIPPED = """
+def f_forward(x, w, p=1):
+    return np.array([(np.pad(x, p)[i:i + 3] * w).sum() for i in range(len(x))]), (x, w, p)
+
+
+def f_backward(d, cache):
+    x, w, p = cache
+    dx, dw = np.zeros(len(x) + 2 * p), np.zeros(3)
+    for i in range(len(x)):
+        dx[i:i + 3] += d[i] * w[::-1]
+        dw += d[i] * np.pad(x, p)[i:i + 3]
+    return dx[p:len(x) + p], dw
+
+
+def f_inputs(rng):
+    return rng.normal(size=6), rng.normal(size=3)
+"""
+
 
 @pytest.mark.parametrize("text, accident, said", [
+    (GROUPS, "in place of `W`", "`dg / (C // G)` in place of the second `dg`"),
+    (CLOSURE, "2 * k", "it has twice what comes through"),
+    (SETTING, "such as", "`2 * beta` in place of `2` in line 9"),
+    (LOOP, "such as", "`t / 2` in place of `t` in line 13"),
+    (ALIAS, ".T", "`ds.copy()` in place of `ds` in line 17"),
+    (KEYS, "mean", "`'u'` in place of `'a'` in line 9"),
+    (FLIPPED, "`p`", "`w` in place of `w[::-1]` in line 11"),
     (SIGN, "** 2", "with `-"),
     (TWO_BRANCHES, "`0`", "`(d * y, d * x, d * x * y)` in place of"),
     (WRONG_BRANCH, "argsort", "`False` in place of `n` in line 9"),

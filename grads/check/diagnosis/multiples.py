@@ -11,6 +11,7 @@ import numpy as np
 
 from grads.check.diagnosis.evidence import DIGITS, Evidence, Pair, digits
 
+NAMED = 4  # most axes of one length
 ROUNDING = 2.0**-38  # relative, of a gradient (`grads.check.comparison`)
 
 
@@ -55,12 +56,15 @@ def _scaled(pair: Pair, factor: float, fitted: int = 0) -> bool:
 def sizes(evidence: Evidence) -> list[tuple[str, float]]:
     """Names and values of factors by which a wrong mean or sum makes a gradient wrong.
 
-    A length that is the value of an input, too, is left out: the input may be meant.
+    Some axes of one length are named. A length that is the value of an input, too, is left out: the
+    input may be meant.
     """
     lengths: dict[int, str] = {}
     for name, value in evidence.inputs.items():
         for axis, length in enumerate(np.shape(value)):
-            lengths.setdefault(length, f"the length of axis {axis} of {name}")
+            others = f"{lengths[length]} or " if length in lengths else "the length of "
+            if others.count(" or ") < NAMED:
+                lengths[length] = f"{others}axis {axis} of {name}"
     for name, out in evidence.outputs.items():
         lengths.setdefault(out.size, f"the size of output {name}")
         for axis, length in enumerate(out.shape):

@@ -1,9 +1,8 @@
-"""Replaces `np`, `math` and SciPy in the user's module while it runs on continued arrays.
+"""Replaces `np` and `math` in the user's module while it runs on continued arrays.
 
 A plain `np.zeros(n)` cannot hold imaginary parts, and no array class can intercept writing into it.
-Therefore names of NumPy, `math` and SciPy in the globals of the user's functions are replaced
-during a run: floating arrays are created as complex arrays, and `math.exp` accepts continued
-numbers.
+Therefore names of NumPy and `math` in the globals of the user's functions are replaced during a
+run: floating arrays are created as complex arrays, and `math.exp` accepts continued numbers.
 """
 
 from __future__ import annotations
@@ -100,50 +99,13 @@ MATH = {name: _scalar(name) for name in """
     acosh atanh pow fabs hypot exp2 isnan isinf isfinite copysign fsum erf
 """.split() if hasattr(math, name)}
 
-# --- SciPy: functions of whole arrays -------------------------------------------------------------
-
-
-def _logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -> Any:
-    """scipy.special.logsumexp, for positive sums."""
-    top = np.max(a, axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
-    terms = np.exp(a - top) if b is None else b * np.exp(a - top)
-    sums = np.log(np.sum(terms, axis=axis, keepdims=keepdims))
-    return sums + (top if keepdims else np.squeeze(top, axis=axis))
-
-
-def _log_softmax(x: Any, axis: Any = None) -> Any:
-    """scipy.special.log_softmax."""
-    return x - _logsumexp(x, axis, keepdims=True)
-
-
-SCIPY: dict[str, Rule] = {
-    "logsumexp": _logsumexp, "log_softmax": _log_softmax,
-    "softmax": lambda x, axis=None: np.exp(_log_softmax(x, axis)),
-}
-
-
-def _special(name: str) -> Rule:
-    """A function of scipy.special that also accepts continued numbers."""
-    real = getattr(sys.modules["scipy.special"], name)
-
-    @functools.wraps(real)
-    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
-        return (SCIPY[name] if isinstance(x, Continued) else real)(x, *args, **kwargs)
-
-    return run
-
-
 # --- replacing them -------------------------------------------------------------------------------
 
 
 @functools.cache
-def _replacements(scipy_is_there: bool) -> Replacements:
+def _replacements() -> Replacements:
     """id of an object to which a user's name may refer -> the object, and its replacement."""
     modules: list[tuple[Any, dict[str, Any]]] = [(np, NUMPY), (math, MATH)]
-    if scipy_is_there:
-        modules += [(sys.modules["scipy.special"], {name: _special(name) for name in SCIPY}),
-                    (sys.modules["scipy"], {})]
     known: Replacements = {}
     for module, functions in modules:
         known |= {id(old): (old, new) for name, new in functions.items()
@@ -157,10 +119,10 @@ def _replacements(scipy_is_there: bool) -> Replacements:
 
 @contextmanager
 def replaced(namespaces: list[Namespace], others: Replacements | None = None) -> Iterator[None]:
-    """Context: replace the objects in `others` in these namespaces; by default NumPy, `math`, SciPy
-    and vectorized functions."""
+    """Context: replace the objects in `others` in these namespaces; by default NumPy, `math` and
+    vectorized functions."""
     if others is None:
-        others = _replacements("scipy.special" in sys.modules) | {
+        others = _replacements() | {
             id(f): (f, _vectorized(f.pyfunc)) for space in namespaces
             for f in space.values() if isinstance(f, np.vectorize)}
     before = [(space, name, value) for space in namespaces for name, value in space.items()

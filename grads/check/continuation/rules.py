@@ -25,7 +25,6 @@ from grads.check.continuation.array import (
     plain,
     reals,
     refuse,
-    wrapped,
 )
 
 # --- makers of rules ------------------------------------------------------------------------------
@@ -149,37 +148,6 @@ def ordered(a: Any, axis: int | None = -1, **kwargs: Any) -> Any:
     return np.take_along_axis(a, np.argsort(a, axis, "stable"), axis)
 
 
-def covariance(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None
-) -> Any:
-    """np.cov without weights: X X^T of the centred X, without a conjugate."""
-    rows = [np.atleast_2d(a) for a in (m, y) if a is not None]
-    x = np.concatenate([a if rowvar or len(a) == 1 else a.T for a in rows])
-    x = x - np.mean(x, axis=1, keepdims=True)
-    return np.squeeze(x @ x.T / (x.shape[1] - (1 - bias if ddof is None else ddof)))
-
-
-def correlation(x: Any, y: Any = None, rowvar: bool = True) -> Any:
-    """np.corrcoef."""
-    c = covariance(x, y, rowvar)
-    spread = np.sqrt(np.diag(c))
-    return c / np.outer(spread, spread)
-
-
-def sign_and_log(a: Any) -> Any:
-    """np.linalg.slogdet: the logarithm of |det|. NumPy's complex logarithm has the angle as its
-    imaginary part."""
-    result = np.linalg.slogdet(plain(a))
-    sign = np.sign(result.sign.real)
-    return wrapped(type(result)(sign, result.logabsdet + np.log(result.sign * sign)))
-
-
-def counted(x: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """np.bincount of weights, which is linear."""
-    w = plain(weights)
-    return continued(joined(np.bincount(x, w.real, minlength), np.bincount(x, w.imag, minlength)))
-
-
 RULES.update({getattr(np, n): by_numpy(getattr(np, n)) for n in BY_NUMPY if hasattr(np, n)})
 RULES.update({getattr(np.linalg, n): by_numpy(getattr(np.linalg, n)) for n in LINALG})
 RULES.update({getattr(np, n): decided(getattr(np, n)) for n in DECIDED})
@@ -193,10 +161,6 @@ RULES.update({
     np.linalg.norm: norm,
     np.sort: ordered,
     np.partition: lambda a, kth, axis=-1: ordered(a, axis),
-    np.cov: covariance,
-    np.corrcoef: correlation,
-    np.linalg.slogdet: sign_and_log,
-    np.bincount: counted,
     np.vdot: lambda a, b: np.dot(np.ravel(a), np.ravel(b)),
     np.correlate: lambda a, v, mode="valid": np.convolve(a, v[::-1], mode),
     np.round: lambda a, decimals=0: continued(np.round(reals(a), decimals)),

@@ -91,10 +91,6 @@ def lists(x):
     return np.array(rows).sum() + sum(abs(v) for v in x[0]) + np.array([x[0, 0], 1.0], float).sum()
 
 
-def covariances(x):
-    return (np.cov(x) ** 2).sum() + np.corrcoef(x)[0, 1] + np.cov(x, rowvar=False, bias=True)[0, 1]
-
-
 def sorted_entries(x):
     return ((np.sort(x, axis=1) * W).sum() + x[0][np.argsort(x[0])] @ W[0] + np.median(x)
             + np.partition(x[1], 2)[2])
@@ -128,7 +124,7 @@ def kinds_of_angles(x):
 
 def determinants(x):
     a = x @ x.T + np.eye(4)
-    return np.linalg.slogdet(a)[1] + np.linalg.det(a) / 100 + np.linalg.inv(a).sum() + np.trace(
+    return np.linalg.det(a) / 100 + np.linalg.inv(a).sum() + np.trace(
         np.linalg.solve(a, W @ W.T))
 
 
@@ -155,7 +151,7 @@ def scattered(x):
     t = np.zeros((3, 5))
     np.add.at(t, [0, 1, 1, 2], x)
     np.add.at(t, ([0, 0, 2], slice(1, 3)), x[:3, 1:3])
-    return (t**2).sum() + np.bincount([0, 1, 1, 0], weights=x[:, 0])[0] ** 2
+    return (t**2).sum()
 
 
 def huber(x):
@@ -239,11 +235,8 @@ def test_complex_step_takes_it_as_it_is(f):
 
 def test_scipys_functions():
     special = pytest.importorskip("scipy.special")
-    space = {"np": np, "W": W, "special": special, "expit": special.expit,
-             "logsumexp": special.logsumexp}
-    for text in ("expit(x).sum() + logsumexp(x, keepdims=True)[0, 0] + logsumexp(x, 0, W**2).sum()",
-                 "(special.expit(x) * W).sum() + special.logsumexp(x, axis=1).sum()",
-                 "special.log_softmax(x, axis=1)[0, 1] + (special.softmax(x, axis=0) * W).sum()",
+    space = {"np": np, "W": W, "special": special, "expit": special.expit}
+    for text in ("expit(x).sum()", "(special.expit(x) * W).sum()",
                  "(special.erf(x) + special.gammaln(np.abs(x)) + special.log_expit(x)).sum()"):
         assert_continued(eval(f"lambda x: {text}", space))
 
@@ -271,6 +264,10 @@ def transformed(x):
     return (np.abs(np.fft.fft(x, axis=1)) ** 2).sum()  # HERE transformed
 
 
+def covariances(x):
+    return (np.cov(x) ** 2).sum()  # HERE covariances
+
+
 def singular_values(x):
     return np.linalg.svd(x, compute_uv=False).sum()  # HERE singular_values
 
@@ -285,7 +282,7 @@ def own_complex_numbers(x):
 
 
 @pytest.mark.parametrize("f", [by_float, cast, imaginary_part, angle, transformed,
-                               singular_values, into_a_buffer, own_complex_numbers],
+                               covariances, singular_values, into_a_buffer, own_complex_numbers],
                          ids=lambda f: f.__name__)
 def test_what_cannot_be_continued_is_named_and_differences_decide(f):
     with open(__file__, encoding="utf-8") as source:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.step_sizes import STEPS, step_errors
 from grads.stepper.explorer.partners import forward_origin
+from grads.stepper.explorer.step_sizes import STEPS, step_errors
 from grads.stepper.explorer.steps import Steps
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, number
 from grads.stepper.tracing.derivations import Run

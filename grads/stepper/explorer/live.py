@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from grads.check.nesting import fields_of, with_values
 from grads.stepper.explorer.examples import RunExample
 from grads.stepper.explorer.tape import Tape, Taped, Untaped
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table
@@ -77,8 +78,8 @@ class TapedRun:
             return {key: self.with_leaves(key if isinstance(key, str) else f"{name}[{key}]", entry)
                     for key, entry in value.items()}
         if is_named(value):
-            return type(value)(*(self.with_leaves(key, entry) for key, entry in
-                                 zip(value._fields, value, strict=True)))
+            return with_values(value, {key: self.with_leaves(key, entry)
+                                       for key, entry in fields_of(value).items()})
         if isinstance(value, (list, tuple)):
             return type(value)(self.leaf(f"{name}[{i}]", entry) if type(entry) is int
                                else self.with_leaves(f"{name}[{i}]", entry)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from backend.errors import UserError
+from grads.check.nesting import is_branch
 from grads.check.substitution import attributes_of
 from grads.stepper.tracing.program import Program
 from grads.stepper.tracing.rewrite import Site
@@ -339,8 +340,7 @@ class Recorder:
 
 def has_arrays(value: Any) -> bool:
     """Whether a value is an array or a container with arrays."""
-    return is_array(value) or (
-        isinstance(value, (Mapping, list, tuple)) and not is_plain(value))
+    return is_array(value) or (is_branch(value) and not is_plain(value))
 
 
 def path_of(parts: Iterable[str], indices: Path) -> Path:

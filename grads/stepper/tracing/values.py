@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grads.check.nesting import fields_of, is_branch, with_values
 from grads.stepper.tracing.syntax import Pattern, Star, Written
 
 KEEP = 4096  # numbers of one array that a trace keeps
@@ -44,16 +45,14 @@ def is_array(value: Any) -> bool:
 
 
 def is_named(value: Any) -> bool:
-    """Whether a value is a NamedTuple."""
-    return isinstance(value, tuple) and hasattr(value, "_fields")
+    """Whether a value is a NamedTuple or a dataclass."""
+    return fields_of(value) is not value
 
 
 def is_plain(value: Any, depth: int = DEPTH) -> bool:
     """Whether a container holds no array and no fraction at any depth."""
-    if isinstance(value, Mapping):
-        return not depth or all(is_plain(entry, depth - 1) for entry in value.values())
-    if isinstance(value, (list, tuple)):
-        return not depth or all(is_plain(entry, depth - 1) for entry in value)
+    if is_branch(value):
+        return not depth or all(is_plain(entry, depth - 1) for _, entry in items(value))
     return not is_array(value) and not isinstance(value, (float, complex))
 
 
@@ -62,14 +61,14 @@ def items(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         yield from value.items()
     elif is_named(value):
-        yield from ((Field(name), getattr(value, name)) for name in value._fields)
+        yield from ((Field(name), entry) for name, entry in fields_of(value).items())
     elif isinstance(value, (list, tuple)):
         yield from enumerate(value)
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Every leaf of a value, with its path."""
-    if isinstance(value, np.ndarray) or not isinstance(value, (Mapping, list, tuple)) or (
+    if isinstance(value, np.ndarray) or not is_branch(value) or (
             len(path) > DEPTH or is_plain(value)):
         yield path, value
         return
@@ -91,7 +90,8 @@ def changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
         return change(value)
     step, rest = path[0], path[1:]
     if isinstance(step, Field):
-        return value._replace(**{str(step): changed(getattr(value, step), rest, change)})
+        return with_values(value, {name: changed(entry, rest, change) if name == step else entry
+                                   for name, entry in fields_of(value).items()})
     if isinstance(value, Mapping):
         return {**value, step: changed(value[step], rest, change)}
     parts = [changed(entry, rest, change) if i == step else entry for i, entry in enumerate(value)]

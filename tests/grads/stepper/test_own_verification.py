@@ -296,3 +296,33 @@ def test_arrays_filled_by_the_forward_are_shown_as_they_are_read(tmp_path):
     assert shown["same_as"] is None
     np.testing.assert_allclose(shown["value"], example.run.forward.result[1], rtol=1e-8)
     assert data["title"] == "mine.py:filled" and str(tmp_path) not in str(data["command"])
+
+
+FITTED = """
+from dataclasses import dataclass
+
+import numpy as np
+
+@dataclass
+class P:
+    w: np.ndarray
+    b: np.ndarray
+
+def fit(p, x, y):
+    e = x @ p.w + p.b - y
+    grads = P(w=x.T @ e, b=e.sum(keepdims=True))
+    return 0.5 * (e @ e), grads
+
+def fit_inputs(rng):
+    return P(rng.normal(size=3), np.ones(1)), rng.normal(size=(4, 3)), rng.normal(size=4)
+"""
+
+
+@pytest.mark.parametrize("old, wrong", [("", []), ("sum(k", ["b"]), ("x.T @ e", ["w"])])
+def test_gradients_in_a_dataclass_are_verified_by_their_fields(old, wrong, tmp_path):
+    file = tmp_path / "mine.py"
+    new = {"sum(k": "mean(k", "x.T @ e": "-x.T @ e", "": ""}[old]
+    file.write_text(FITTED.replace(old, new) if old else FITTED)
+    checks = open_example(f"{file}:fit", Settings()).verifications()
+    found = {check.name.rpartition(".")[2]: check.status for check in checks}
+    assert found == {name: "wrong" if name in wrong else "verified" for name in ("w", "b")}

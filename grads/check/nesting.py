@@ -28,7 +28,8 @@ def fields_of(value: Any) -> Any:
     """The fields of a NamedTuple or a dataclass, as a mapping; another value as it is."""
     if is_dataclass(type(value)):
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    return value._asdict() if isinstance(value, tuple) and hasattr(value, "_asdict") else value
+    is_named = isinstance(value, tuple) and hasattr(value, "_fields")
+    return dict(zip(value._fields, value, strict=True)) if is_named else value
 
 
 def is_container(value: Any) -> bool:

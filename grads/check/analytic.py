@@ -182,7 +182,7 @@ def _of_some_inputs(gradients: Any, form: Form) -> dict[str, Any]:
     without = f" ({', '.join(form.held)}: integers, without a gradient)" if form.held else ""
     said = f"None: {NOTHING}" if gradients is None else str(len(given))
     if gradients is not None and len(given) < len(floating):
-        said += "; return None for an input without one, or say names=[...]"
+        said += "; say names=[...] (in a file, NAME_names), or return None for the others"
     raise ValueError(f"gradients: expected {len(floating)}, one for each of {', '.join(floating)}"
                      f"{without}, got {said}")
 

@@ -28,14 +28,16 @@ from grads.check.names import (
     source_of,
     taken_by_shape,
 )
-from grads.check.nesting import fields_of, flatten
+from grads.check.nesting import fields_of, flatten, is_container
 from grads.check.report import Report
 from grads.check.result import Finding
 from grads.check.substitution import (
     Arrays,
+    Shapes,
     Subject,
     check_made,
     is_array,
+    is_number,
     is_numbers,
     parameters_of,
 )
@@ -75,7 +77,7 @@ class LossRun:
         self.subject, self.names = subject, names
         _, result = self.forward({})
         self.number = self.number_of(result)
-        subject.give_arrays(self.labels(result))
+        subject.give_arrays(self.labels(result), self.forms(result))
         self.known = subject.leaves()
         objects = {"": getattr(subject.call, "__self__", None)} | {
             f"{name}.": value for name, value in zip(subject.names, subject.inputs, strict=True)}
@@ -108,20 +110,27 @@ class LossRun:
         inside = [[*opened([value], [label], [*self.known], bool(self.names))]
                   for label, value in zip(labels, values, strict=False)]
         used += [id(value) for value, pairs in zip(values, inside, strict=False) if len(pairs) > 1]
-        self.notes = [f"{name}: no gradient of anything known, not checked" for name, value in
-                      flatten({f"value {k} of the result": value
-                               for k, value in enumerate(parts, 1)}).items()
+        used += [id(value) for value in values if isinstance(value, np.ndarray) and any(
+            np.shares_memory(value, gradient) for gradient in gradients.values())]
+        leaves = flatten({f"value {k} of the result": value for k, value in enumerate(parts, 1)})
+        self.notes = [f"{name}: no gradient of anything known, not checked"
+                      for name, value in leaves.items()
                       if (is_array(value) or isinstance(value, float)) and id(value) not in used]
         self.notes += [f"{note}; gradients=(...) tells which values are whose gradients"
                        for note in taken_by_shape(gradients, self.known, self.labels(result))]
-        numbers = [name for name, x in zip(self.subject.names, self.subject.inputs, strict=True)
-                   if isinstance(x, (float, np.floating))]
+        beside = {id(leaf) for value in values if is_container(value)  # a gradient that is compared
+                  and {*used} & {*map(id, flatten(value).values())}
+                  for leaf in flatten(value).values()}
+        found = {id(value): (name, value) for name, value in leaves.items() if id(value) in beside}
+        found |= {id(value): (label, value) for label, value in chain.from_iterable(inside)
+                  if BEGINNING.match(label)}
+        numbers = [name for name, x in flatten(dict(zip(
+            self.subject.names, self.subject.inputs, strict=True))).items() if is_number(x)]
         self.unchecked = [
             Finding("unchecked", label, f"it is a number: is it the gradient of "
                     f"{' or '.join(numbers)}? gradients=(...) tells it")
-            for label, value in chain.from_iterable(inside)
-            if numbers and BEGINNING.match(label) and id(value) not in used
-            and isinstance(value, (float, np.floating, np.ndarray)) and np.ndim(value) == 0]
+            for key, (label, value) in found.items() if numbers and key not in used
+            and (is_number(value) or isinstance(value, np.ndarray)) and np.ndim(value) == 0]
 
     def parts(self, result: Any) -> list[Any]:
         """The loss and the gradients, in the order in which they are returned."""
@@ -170,6 +179,16 @@ class LossRun:
         labels, values = self.beside_loss(result)
         return dict.fromkeys(all_labels(labels), bool(self.names)) | {
             key: True for value in values if isinstance(value, Mapping) for key in flatten(value)}
+
+    def forms(self, result: Any) -> list[Shapes]:
+        """The shapes of the gradients in each list or vector, and of all values whose labels begin
+        as those of gradients."""
+        labels, values = self.beside_loss(result)
+        are_gradients = labels and all(
+            isinstance(label, str) and BEGINNING.match(label) for label in labels)
+        return [[np.shape(leaf) for leaf in flatten([*value]).values()]
+                for value in (*values, *[values] * bool(are_gradients))
+                if isinstance(value, (list, tuple)) or (is_array(value) and value.ndim == 1)]
 
     def gradients(self, result: Any) -> dict[str, Any]:
         """The gradients in a result, by the names of their arrays."""

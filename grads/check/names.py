@@ -52,7 +52,8 @@ def gradient_names(path: str) -> list[str]:
     first, dot, tail = inside.partition(".")
     names = [pattern.format(stem) + dot + tail for stem in (first, SHORT.get(first, first))
              for pattern in PATTERNS]
-    return [*(f"{holder}.{name}" for holder in OF_GRADIENTS for name in (inside, *names)), *names]
+    return [*(f"{holder}.{name}" for holder in OF_GRADIENTS for name in (inside, *names)), *names,
+            *(f"{holder}.{tail}" for holder in OF_GRADIENTS if dot)]  # coef.W and grads.W
 
 
 def source_of(gradient: str, names: Iterable[str], same_name: bool = False) -> str | None:
@@ -144,6 +145,9 @@ def _of_same_shapes(gradient: Any, known: Arrays, by_name: Arrays) -> dict[str, 
     for name in free:
         stem, _, last = name.rpartition(".")
         lists.setdefault(stem if last.isdigit() else name, []).append(name)
+    if isinstance(gradient, np.ndarray) and gradient.ndim == 1 and not any(
+            np.shape(array) == gradient.shape for array in free.values()):
+        gradient = [gradient[k, ...] for k in range(len(gradient))]  # of a list of numbers
     if isinstance(gradient, (list, tuple)):
         shapes = [None if is_branch(element) else np.shape(element) for element in gradient]
         for names in lists.values():

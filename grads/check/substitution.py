@@ -34,6 +34,7 @@ from grads.check.watch import TimeUp, Watch, unfinished
 
 HELD = ("data", "value", "val")  # in a mapping, beside "grad"
 Arrays = Mapping[str, Any]
+Shapes = Sequence[tuple[int, ...]]
 
 
 def check_made(
@@ -102,17 +103,24 @@ class Subject:
         return {name: value for name, value in flatten(
             dict(zip(self.names, self.inputs, strict=True))).items() if is_array(value)}
 
-    def give_arrays(self, labels: Mapping[str, bool]) -> None:
+    def give_arrays(self, labels: Mapping[str, bool], forms: Sequence[Shapes] = ()) -> None:
         """Make arrays of the numbers that have a gradient: arguments, attributes, variables.
 
-        Arguments: labels, the names of gradients, and whether each may be the name of its number.
+        Arguments: labels, the names of gradients, and whether each may be the name of its number;
+        forms, the shapes in lists of gradients: numbers in the first arguments of these shapes, or
+        in a list of them, have a gradient, too.
         """
         named = dict(zip(self.names, self.inputs, strict=True))
-        for owner in (named, getattr(self.call, "__self__", None)):
-            _give_arrays(owner, labels, "", set())
-        numbers = {name: value for name, value in self.variables.items()
-                   if isinstance(value, (float, np.floating))}
-        _give_arrays(numbers, labels, "", set())
+        owner = getattr(self.call, "__self__", None)
+        told = _of_forms(named, forms) | _of_forms(attributes_of(owner), forms, in_lists=True)
+
+        def has_gradient(path: str) -> bool:
+            return path in told or any(
+                source_of(label, [path], same) for label, same in labels.items())
+
+        numbers = {name: value for name, value in self.variables.items() if is_number(value)}
+        for values in (named, owner, numbers):
+            _give_arrays(values, has_gradient, "", set())
         self.variables |= numbers
         self.inputs = tuple(named.values())
 
@@ -146,16 +154,37 @@ def is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
-def _give_arrays(owner: Any, labels: Mapping[str, bool], prefix: str, seen: set[int]) -> Any:
+def is_number(value: Any) -> bool:
+    """Whether a value is a floating number."""
+    return isinstance(value, (float, np.floating))
+
+
+def _of_forms(values: Arrays, forms: Sequence[Shapes], in_lists: bool = False) -> set[str]:
+    """The paths of the arrays and numbers whose shapes are one of the forms: the first of the
+    values, unless `in_lists`, or those in a list or tuple."""
+    lists = [{path if name in HOLDERS else f"{name}.{path}": leaf
+              for path, leaf in flatten(value).items()}
+             for name, value in values.items() if isinstance(value, (list, tuple))]
+    first = {} if in_lists else {name: value for name, value in flatten(dict(values)).items()
+                                 if is_number(value) or is_array(value)}
+    return {path for form in forms
+            for leaves in (dict([*first.items()][:len(form)]), *lists)
+            if leaves and [np.shape(leaf) for leaf in leaves.values()] == [*form]
+            for path in leaves}
+
+
+def _give_arrays(owner: Any, has_gradient: Callable[[str], bool], prefix: str, seen: set[int]
+                 ) -> Any:
     """The object, mapping or list, in which numbers that have a gradient have become arrays."""
     seen.add(id(owner))
     for key, value in _inside(owner):
         path, made = f"{prefix}{key}", value
-        if isinstance(value, (float, np.floating)):
-            if any(source_of(label, [path], same) for label, same in labels.items()):
+        if is_number(value):
+            if has_gradient(path):
                 made = np.array(value)
         elif id(value) not in seen:
-            made = _give_arrays(value, labels, prefix if key in HOLDERS else f"{path}.", seen)
+            inside = prefix if key in HOLDERS else f"{path}."
+            made = _give_arrays(value, has_gradient, inside, seen)
         if made is not value:
             owner = _put(owner, key, made)
     return owner
@@ -260,7 +289,8 @@ def _kept_by(owner: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Par
     by_plain_name = {plain(path): path for path in leaves}
     for path, value in leaves.items():
         head, dot, tail = path.partition(".")
-        is_held = any(f"{holder}.{path}" in leaves for holder in HOLDERS)  # params has one, too
+        is_held = is_array(value) and head not in HOLDERS and any(
+            f"{holder}.{end}" in leaves for holder in HOLDERS for end in (path, tail))  # as params
         name = prefix + (tail if head in HOLDERS and dot and not tail.isdigit() else
                          f"self.{path}" if is_held else path)
         its = None if is_held else next((by_plain_name[known] for known in gradient_names(path)

@@ -36,7 +36,8 @@ def check_file(
     NAME_backward; a scalar NAME and its NAME_gradient; NAME alone, a layer or a function that
     returns a loss with its gradients. It may have NAME_labels: for an input, the names of its axes,
     ("gate", "input"), or the names and the blocks, (axes, {"i": slice(0, 5)}). A block is a slice
-    of the first axis, or a slice for each axis.
+    of the first axis, or a slice for each axis. NAME_names are the inputs to check, if the backward
+    or the gradient is not of all.
 
     Arguments: target, `FILE.py:NAME`; rng; the other arguments of `grads.check.check_case`. The
     time limit includes running the file. Returns the report. Raises UserError naming the file and
@@ -71,6 +72,7 @@ def check_file(
     with contained(f"{path}: {name}_inputs"):
         named = name_inputs(functions[0], inputs)[0]
     how["labels"] = _labels(labels, named, f"{path}: {name}_labels")
+    how["names"] = getattr(module, f"{name}_names", None)
     with contained(target):
         return check(*functions, inputs, **how)
 

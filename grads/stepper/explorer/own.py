@@ -76,7 +76,8 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
     inputs = arguments_of(functions[0], inputs)
     written = Written(target, module, inputs, np.random.default_rng([seed, 1]))
     written.check_that_it_ends(getattr(functions[0], "forward", functions[0]))
-    written.report = partial(report_of, check, functions, inputs, written.refusals)
+    of_some = {"names": getattr(module, f"{name}_names", None)} if len(functions) == 2 else {}
+    written.report = partial(report_of, check, functions, inputs, written.refusals, **of_some)
     if check is check_pair:
         return written.pair(*functions)
     if check is check_layer:

@@ -638,3 +638,24 @@ CHECKED["as it is used"] = Pruned(), (x,), "x W scale"
 MISTAKES["as it is used"] = "(d * self.scale) * self.mask", "(d * self.scale)"
 CHECKED["scaled in the return"] = ScaleAndShift(), (x,), "x beta gamma"
 MISTAKES["scaled in the return"] = "2 * dbeta.copy()", "dbeta.copy()"
+
+
+# --- parameters in a mapping of any name, gradients in one of the same keys ---
+
+
+class Filter:
+    def __init__(self):
+        self.coef, self.grad = {"b": rng.normal(size=4), "a": np.array([0.5])}, {}
+
+    def forward(self, x):
+        self.x = x
+        return x @ self.coef["b"] * self.coef["a"]
+
+    def backward(self, d):
+        self.grad["b"] = self.x.T @ d * self.coef["a"]
+        self.grad["a"] = np.array([d @ (self.x @ self.coef["b"])])
+        return np.outer(d, self.coef["b"]) * self.coef["a"]
+
+
+CHECKED["mappings of equal keys"] = Filter(), (x,), "x coef.b coef.a"
+MISTAKES["mappings of equal keys"] = 'self.x.T @ d * self.coef["a"]', "self.x.T @ d"

@@ -398,6 +398,84 @@ def test_what_is_taken_by_its_shape_alone_is_said():
     assert not any("shape" in note for note in check_loss(unnamed, W, b).notes)
 
 
+X1 = np.linspace(0, 1, 5)
+Y1 = np.sin(3 * X1)
+
+
+def line_of_list(params, factor=1.0):
+    w, b = params
+    e = W @ w + b - Y1[:len(W)]
+    return e @ e, (2 * W.T @ e, factor * 2 * e.sum())
+
+
+def line_of_values(params, factor=1.0):
+    loss, (dw, db) = line_of_list(params, factor)
+    return loss, dw, db
+
+
+def line_of_mappings(layers, factor=1.0):
+    loss, (dw, db) = line_of_list((layers[0]["w"], layers[0]["b"]), factor)
+    return loss, [{"w": dw, "b": db}]
+
+
+def decay(p, x, y, factor=1.0):
+    height, rate, base = p
+    r = height * np.exp(-rate * x) + base - y
+    slopes = np.exp(-rate * x), -height * x * np.exp(-rate * x), np.ones_like(x)
+    return r @ r, tuple(2 * r @ slope * f for slope, f in zip(slopes, (1, factor, 1), strict=True))
+
+
+def decay_of_vector(p, x, y, factor=1.0):
+    loss, gradient = decay(p, x, y, factor)
+    return loss, np.array(gradient)
+
+
+def likelihood_of_logs(log_w, log_height, log_rate, factor=1.0):
+    height, rate, w = np.exp(log_height), np.exp(log_rate), np.exp(log_w)
+    r = w @ b[:len(w)] + height * np.exp(-rate * X1) - Y1
+    g_height, g_rate = 2 * r.sum() * 0 + 2 * r @ np.exp(-rate * X1) * height, (
+        -2 * factor * (r @ (height * X1 * np.exp(-rate * X1))) * rate)
+    return r @ r, (2 * r.sum() * b[:len(w)] * w, g_height, g_rate)
+
+
+OF_NUMBERS = [
+    (line_of_list, ((b[:W.shape[1]], 0.3),), "params.0 params.1"),
+    (line_of_list, ([b[:W.shape[1]], 0.3],), "params.0 params.1"),
+    (line_of_values, ([b[:W.shape[1]], np.float64(0.3)],), "params.0 params.1"),
+    (line_of_mappings, ([{"w": b[:W.shape[1]], "b": 0.3}],), "layers.0.w layers.0.b"),
+    (decay, ((1.2, 0.5, 0.1), X1, Y1), "p.0 p.1 p.2"),
+    (decay_of_vector, ((1.2, 0.5, 0.1), X1, Y1), "p.0 p.1 p.2"),
+    (likelihood_of_logs, (np.array([0.2, 0.1]), 0.3, -0.7), "log_w log_height log_rate"),
+]
+
+
+@pytest.mark.parametrize("f, inputs, names", OF_NUMBERS)
+def test_numbers_in_lists_are_differentiated_as_their_gradients_stand(f, inputs, names):
+    report = check_loss(f, *inputs)
+    assert report.ok and names_of(report) == names.split()
+    assert check_loss(f, *inputs, keywords={"factor": 2.0}).wrong
+
+
+def test_a_number_beside_a_gradient_that_is_compared_is_not_passed_over():
+    def of_other_names(log_w, log_height, log_rate):
+        loss, gradients = likelihood_of_logs(log_w, log_height, log_rate)
+        return loss, dict(zip(("log_w", "height", "rate"), gradients, strict=True))
+
+    report = check_loss(of_other_names, np.array([0.2, 0.1]), 0.3, -0.7)
+    assert report.verdict == "undecided" and [finding.name for finding in report.findings] == [
+        "value 2 of the result.height", "value 2 of the result.rate"]
+
+
+def test_an_accuracy_beside_a_setting_is_no_gradient():
+    def ridge(w, lam):
+        e = W @ w - Y1[:len(W)]
+        dw = 2 * W.T @ e + 2 * lam * w
+        return e @ e + lam * w @ w, dw, float(np.mean(e > 0))
+
+    report = check_loss(ridge, b[:W.shape[1]], 0.1)
+    assert report.ok and names_of(report) == ["w"]
+
+
 RETURNS = ["loss, d_scale, d_shift", "loss / 2, d_scale / 2, 0.5 * d_shift",
            "loss, d_scale.copy(), np.asarray(d_shift)", "loss, *gradients", "everything",
            "loss, scale_bar, shift_bar", "-loss, -d_scale, -d_shift"]

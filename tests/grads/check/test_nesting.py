@@ -303,8 +303,8 @@ def test_the_number_of_gradients_may_be_that_of_the_names_to_check():
         return x * s, s
 
     inputs = [np.ones(3), np.arange(3.0) + 1]
-    with pytest.raises(ValueError, match=r"got 1; return None for an input without one, or say "
-                                         r"names=\[...\]"):
+    with pytest.raises(ValueError, match=r"got 1; say names=\[...\] \(in a file, NAME_names\), "
+                                         "or return None for the others"):
         check_pair(product, lambda d, s: d * s, inputs)
     assert [row.name for row in check_pair(product, lambda d, s: d * s, inputs, names=["x"]).rows
             ] == ["x"]

@@ -223,3 +223,28 @@ def test_inputs_by_name_for_a_function_of_several(tmp_path, name):
     """))
     report = check_file(f"{tmp_path / 'named.py'}:{name}", np.random.default_rng(0))
     assert report.ok and [row.name for row in report.rows] == ["x", "w"]
+
+
+def test_a_file_names_the_inputs_whose_gradients_are_returned(tmp_path, capsys):
+    file = tmp_path / "logit.py"
+    file.write_text("""
+import numpy as np
+
+def logit(beta, X, y):
+    z = X @ beta
+    return np.log1p(np.exp(z)).sum() - y @ z
+
+def logit_gradient(beta, X, y):
+    return X.T @ (1 / (1 + np.exp(-X @ beta)) - y)
+
+def logit_inputs(rng):
+    return rng.normal(size=3), rng.normal(size=(8, 3)), rng.random(8).round()
+
+logit_names = ["beta"]
+""", encoding="utf-8")
+    for command in ("check", "walk"):
+        main([command, f"{file}:logit"])  # ends with exit status 0
+    printed = capsys.readouterr().out
+    assert "1 check, 0 wrong" in printed and "RIGHT: 1 gradient verified" in printed
+    file.write_text(file.read_text(encoding="utf-8").replace("logit_names", "other_names"))
+    assert "(in a file, NAME_names)" in error_of(file, "logit")

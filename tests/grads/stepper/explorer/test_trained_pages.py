@@ -48,7 +48,7 @@ def test_weights_stand_at_the_words_that_they_are_of(name: str, opened: Any, pag
     source = [column["word"] for column in data["network"]["columns"]
               if column["side"] == "encoder"]
     written = source[::-1] if name == "own" else source
-    window = opened(name, f"#step={data['attention'][1]['step'] + 1}")
+    window = opened(name, f"#step={data['attention'][1]['step'] + 1}", fresh=True)
     shown = window.page.evaluate(SHOWN)
     assert shown["head"] == written
     for row, known in zip(shown["rows"], data["attention"], strict=True):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from grads.check.continuation.array import NotAnalytic, is_users
+from grads.check.continuation.array import NotAnalytic, is_own
 from grads.check.continuation.namespace import continue_run, namespaces_of
 
 Array = NDArray[Any]
@@ -150,9 +150,9 @@ class Evaluator:
 
 
 def _where(error: BaseException) -> str:
-    """File and line of the last frame outside of NumPy and the checker."""
+    """File and line of the last frame outside of libraries and the checker."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if is_users(frame.filename)]
+              if is_own(frame.filename)]
     return f"at {frames[-1].filename}:{frames[-1].lineno}" if frames else "somewhere"
 
 

@@ -219,7 +219,7 @@ def decided(
     doubtful = [result for method in methods
                 if (result := cleared(check, choice, line, method)).word == "wrong"]
     probe = Probe(check.case, check.evaluate, "ridders")
-    if not doubtful or all(right_beside(probe, weights, name, True) for name in line.direction):
+    if not doubtful or all(right_beside(probe, weights, name) for name in line.direction):
         return "inconclusive", ("random directions cross kinks; beside them the gradient is right",)
     alone = [_only(result.line, *result.entries[0]) for result in doubtful if result.entries]
     if any(all(compare_line(check, choice, entry, method).words[0] == "wrong"

@@ -57,7 +57,7 @@ def kinks_of(
         between = low - slack <= analytic[position] <= high + slack
         box = None if between else _box(check, weights, name, position)
         alone = box is not None and not box[0] - slack <= analytic[position] <= box[1] + slack
-        if not between and not alone and right_beside(probe, weights, name, True):
+        if not between and not alone and right_beside(probe, weights, name):
             hints.append(f"{index}: {MEET}")
             continue
         if not between:
@@ -132,4 +132,4 @@ def _kinks_meet(check: Check, weights: Mapping[str, np.ndarray], name: str) -> b
     gradient is right nearby."""
     v = np.random.default_rng(3).normal(size=check.evaluate.inputs[name].shape)
     return find_kink_along(check.evaluate, weights, {name: v}) is not None and right_beside(
-        Probe(check.case, check.evaluate, "ridders"), weights, name, True)
+        Probe(check.case, check.evaluate, "ridders"), weights, name)

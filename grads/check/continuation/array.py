@@ -20,6 +20,7 @@ import numpy as np
 COMPLEX = np.dtype(np.complex128)
 LARGE = 0.5  # a larger imaginary part is not a step, but a complex number of the user's
 
+INSTALLED = {"site-packages", "dist-packages"}  # directories of libraries: pip's, Debian's
 _NUMPY = os.path.dirname(np.__file__) + os.sep
 _CHECKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -263,10 +264,15 @@ def _line() -> str:
     """ "at FILE:LINE": the current line of the user's function."""
     frame: Any = sys._getframe(1)
     while frame is not None:
-        if is_users(frame.f_code.co_filename):
+        if is_own(frame.f_code.co_filename):
             return f"at {frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "somewhere"
+
+
+def is_own(filename: str) -> bool:
+    """Whether a file belongs neither to the checker nor to an installed library."""
+    return is_users(filename) and not INSTALLED & {*filename.split(os.sep)}
 
 
 def is_users(filename: str) -> bool:

@@ -22,13 +22,12 @@ import numpy as np
 
 import backend
 from backend.switch import registered
-from grads.check.continuation.array import Continued, continued, plain, wrapped
+from grads.check.continuation.array import INSTALLED, Continued, continued, plain, wrapped
 from grads.check.continuation.rules import LIKE, Rule, created, dual
 
 Namespace = dict[str, Any]
 Replacements = dict[int, tuple[Any, Any]]  # id of an object -> the object, and its replacement
 OURS = frozenset({"attention", "backend", "grads", "lstm", "nmt"})  # made for complex steps
-INSTALLED = {"site-packages", "dist-packages"}  # directories of libraries: pip's, Debian's
 EMPTY = types.CellType()  # of a variable that is not yet assigned
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 

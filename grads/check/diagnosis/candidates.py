@@ -210,7 +210,10 @@ class Candidates:
         totals = {f"{text}.sum({axis})" for text, value in values.items()
                   if kind(value) == "b" and np.ndim(value) and text.isidentifier()
                   for axis in ("", "-1, keepdims=True")}
-        for text in (self._texts | totals) - values.keys():
+        entries = {f"{name}[{key!r}]" for _, local in spaces.values()
+                   for name, value in local.items() if isinstance(value, Mapping)
+                   for key in value if isinstance(key, str)}
+        for text in (self._texts | totals | entries) - values.keys():
             for space in spaces.values():
                 with suppress(Exception):  # of variables of another function
                     values[text] = evaluated(text, None, *space)

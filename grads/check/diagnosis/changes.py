@@ -15,6 +15,11 @@ OTHERS = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "sin": "cos"
           "argmax": "argmin", "argmin": "argmax", "tril": "triu", "triu": "tril"}
 
 
+def _parsed(text: str) -> Any:
+    """The expression of a text."""
+    return ast.parse(text, mode="eval").body
+
+
 def _accumulated(node: ast.AST) -> Any:
     """x += y for x = y."""
     if not isinstance(node, ast.Assign) or isinstance(node.targets[0], ast.Tuple):
@@ -36,11 +41,6 @@ def _bare(node: ast.AST) -> Any:
     return node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None
 
 
-def _assigned(node: ast.AST) -> Any:
-    """x = y for x += y."""
-    return ast.Assign([node.target], node.value) if isinstance(node, ast.AugAssign) else None
-
-
 def _added_at(node: Any) -> Any:
     """np.add.at(x, k, y) for x[k] += y or x[k] = y."""
     target = node.target if isinstance(node, ast.AugAssign) else node.targets[0] if isinstance(
@@ -49,16 +49,8 @@ def _added_at(node: Any) -> Any:
     ufunc = ufuncs.get(type(getattr(node, "op", ast.Add())))
     if not isinstance(target, ast.Subscript) or ufunc is None:
         return None
-    entries = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
-    plain = not any(isinstance(entry, ast.Slice) for entry in entries)
-    call: Any = ast.parse(f"np.{ufunc}.at(x, {'0' if plain else 'np.s_[0]'}, y)").body[0]
-    call.value.args[0] = copy.deepcopy(target.value)
-    if plain:
-        call.value.args[1] = target.slice
-    else:
-        call.value.args[1].slice = target.slice
-    call.value.args[2] = node.value
-    return call
+    x, k, y = map(ast.unparse, (target.value, target.slice, node.value))
+    return ast.Expr(_parsed(f"np.{ufunc}.at({x}, {f'np.s_[{k}]' if ':' in k else k}, {y})"))
 
 
 def _left_out(node: ast.AST) -> Any:
@@ -115,9 +107,7 @@ def _summed(node: ast.AST) -> Any:
         isinstance(index, ast.Slice) and ast.unparse(index) == ":")]
     if len(chosen) != 1 or isinstance(indices[chosen[0]], ast.Slice):
         return None
-    call: Any = ast.parse(f"x.sum(axis={chosen[0]})", mode="eval").body
-    call.func.value = node.value
-    return call
+    return _parsed(f"({ast.unparse(node.value)}).sum(axis={chosen[0]})")
 
 
 def _scattered(node: ast.AST) -> Any:
@@ -126,7 +116,7 @@ def _scattered(node: ast.AST) -> Any:
             node.slice, (ast.Name, ast.Attribute)):
         return None
     k, x = ast.unparse(node.slice), ast.unparse(node.value)
-    return ast.parse(f"(np.arange(len({x}[{k}]))[:, None] == {k}) @ {x}", mode="eval").body
+    return _parsed(f"(np.arange(len({x}[{k}]))[:, None] == {k}) @ {x}")
 
 
 def _with_cross_terms(node: Any) -> Any:
@@ -143,20 +133,16 @@ def _with_cross_terms(node: Any) -> Any:
     factors.remove(p)
     factors.remove(f"1 - {p}")
     d = " * ".join(f"({factor})" for factor in factors)
-    new = f"{p} * ({d} - ({p} * {d}).sum(axis=-1, keepdims=True))"
-    return ast.parse(new, mode="eval").body
+    return _parsed(f"{p} * ({d} - ({p} * {d}).sum(axis=-1, keepdims=True))")
 
 
 def _other_axis(node: ast.AST) -> Any:
     """x.sum(axis=1, keepdims=True) for x.sum(axis=0), and the reverse."""
-    if not isinstance(node, ast.Call) or [key.arg for key in node.keywords] != ["axis"]:
+    text = ast.unparse(node) if isinstance(node, ast.Call) and len(node.keywords) == 1 else ""
+    call, axis = text[:-len("0)")], text[-len("0)"):]
+    if not call.endswith(("(axis=", ", axis=")) or axis not in ("0)", "1)"):
         return None
-    axis = ast.unparse(node.keywords[0].value)
-    if axis not in "01":
-        return None
-    return ast.Call(node.func, node.args, [
-        ast.keyword("axis", ast.Constant(1 - int(axis))),
-        ast.keyword("keepdims", ast.Constant(True))])
+    return _parsed(f"{call}{1 - int(axis[0])}, keepdims=True)")
 
 
 def _other_end(node: ast.AST) -> Any:
@@ -187,11 +173,9 @@ def _reshaped(k: int, node: ast.AST) -> Any:
     if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") != "reshape" or (
             len(node.args) <= k + 1):
         return None
-    sizes = list(node.args)
+    sizes = [*map(ast.unparse, node.args)]
     sizes[k:k + 2] = sizes[k + 1], sizes[k]
-    call: Any = ast.parse(f"x.swapaxes({k}, {k + 1})", mode="eval").body
-    call.func.value = ast.Call(node.func, sizes, [])
-    return call
+    return _parsed(f"{ast.unparse(node.func)}({', '.join(sizes)}).swapaxes({k}, {k + 1})")
 
 
 def _matrix_product(node: ast.AST) -> Any:
@@ -209,9 +193,9 @@ def paired(name: str | None, node: ast.AST) -> Any:
         return None
     if name is None and isinstance(node.slice.elts[1], (ast.Slice, ast.Constant)):
         return None
-    new: Any = ast.parse(f"x[np.arange(len({ast.unparse(node.value)})), {name}]", mode="eval").body
-    new.value, new.ctx = node.value, node.ctx
-    new.slice.elts[1] = new.slice.elts[1] if name else node.slice.elts[1]
+    x, k = ast.unparse(node.value), name or ast.unparse(node.slice.elts[1])
+    new = _parsed(f"({x})[np.arange(len({x})), {k}]")
+    new.ctx = node.ctx
     return new
 
 
@@ -232,7 +216,7 @@ def _renamed(minus: bool, node: ast.AST) -> Any:
 
 
 CHANGES: tuple[Callable[[Any], Any], ...] = (
-    _left_out, _accumulated, _assigned, _added_at, _bare,
+    _left_out, _accumulated, _added_at, _bare,
     *(partial(_operand, side) for side in ("left", "right")), _swapped, _other_end,
     *(partial(_renamed, minus) for minus in (False, True)), _summed, _scattered,
     _with_cross_terms, _other_axis,

@@ -44,37 +44,33 @@ def diagnose(evidence: Evidence, probe: Probe | None = None) -> list[str]:
         return [_not_finite(evidence, bad)]
     if not pair.wrong.any():
         return []
-    said = [*_whole(evidence, pair), *_from_code(evidence, probe)]
-    if said:
-        return [f"it {phrase}" for phrase in said][:MOST]
+    code = _from_code(evidence, probe, nature(pair, []) is not None)
+    multiple = nature(pair, [] if code else sizes(evidence))  # a length may fit by accident
+    said = [f"{multiple} everywhere" if multiple == "is zero" else multiple, code]
+    if any(said):
+        return [f"it {phrase}" for phrase in said if phrase]
     hints = _parts(evidence, pair)
     named = [hint for hint in hints if ONLY not in hint]
     return (named or hints or _scattered(pair))[:MOST]
 
 
-def _from_code(evidence: Evidence, probe: Probe | None) -> list[str]:
-    """The phrase on the expression of the user's code that is wrong."""
+def _from_code(evidence: Evidence, probe: Probe | None, plain: bool) -> str | None:
+    """The phrase on the expression of the user's code that is wrong. Argument: plain, whether the
+    gradient is zero or a multiple of the right one."""
     if probe is None or evidence.pair.gap.max() < ALIKE * np.abs(
             evidence.pair.numeric[evidence.pair.known]).max(initial=0.0):
-        return []
+        return None
     try:
         # the code is run many times, whatever it prints
         with redirect_stdout(StringIO()), warnings.catch_warnings(action="ignore"):
             if probe.mended is None:
                 probe.mended = {}
                 probe.mended = Edits(probe, evidence).phrases
-            phrase = probe.mended.get(evidence.name) or path(probe, evidence)
+            phrase = probe.mended.get(evidence.name) or path(probe, evidence, plain)
             probe.mended |= {evidence.name: phrase} if phrase else {}
     except Exception:  # the code cannot be run in another form
         phrase = None
-    phrase = phrase or probe.doubted.get(evidence.name)
-    return [phrase] if phrase else []
-
-
-def _whole(evidence: Evidence, pair: Pair) -> list[str]:
-    """The phrase for a gradient that is zero or a multiple of the right gradient."""
-    multiple = nature(pair, sizes(evidence))
-    return [f"{multiple} everywhere" if multiple == "is zero" else multiple] if multiple else []
+    return phrase or probe.doubted.get(evidence.name)
 
 
 def _not_finite(evidence: Evidence, bad: np.ndarray) -> str:

@@ -32,7 +32,7 @@ from grads.check.diagnosis.candidates import (
     literal,
     plain,
 )
-from grads.check.diagnosis.elsewhere import Probe, right_beside, right_elsewhere, right_in_general
+from grads.check.diagnosis.elsewhere import Probe, right_elsewhere, right_in_general
 from grads.check.diagnosis.evidence import Array, Evidence
 from grads.check.diagnosis.instrument import (
     LOOPS,
@@ -40,11 +40,11 @@ from grads.check.diagnosis.instrument import (
     Hooked,
     called,
     exchanged,
+    pasted,
     safe_views,
     sources_of,
     variables,
 )
-from grads.check.diagnosis.multiples import sizes
 from grads.check.diagnosis.statements import changed_statements
 
 SECONDS = 1.5  # of CPU
@@ -57,7 +57,6 @@ LARGEST = 100_000  # in place of an integer
 LARGE = 1e100  # a factor is below it
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
 ONLY_HERE = ", but only with these sizes and settings"
-ORDINALS = ("first", "second", "third", *(f"{k}th" for k in range(4, 100)))
 
 
 def same(some: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
@@ -79,7 +78,6 @@ class Edits:
         self.phrases: dict[str, str] = {}
         self.ranks: dict[str, float] = {}
         self.seen: dict[int, Seen] = {}
-        self.meanings: dict[str, str] = {}  # of the factors that fit
         self.stop = time.process_time() + SECONDS
         self.kept: Any = None  # the forward's cache, if the backward can be run on it repeatedly
         self.fits = False  # whether the last change made a gradient right here
@@ -168,7 +166,8 @@ class Edits:
             most, self.hooked.most = self.hooked.most, LOOPS
             try:
                 general = all(right_in_general(
-                    self.probe, self.evidence.upstream, name, self.stop) for name in right)
+                    self.probe, self.evidence.upstream, name, self.stop,
+                    partial(self.hooked.hook, lambda _, value: value)) for name in right)
                 mended = [name for name in right if (
                     general or name not in self.probe.doubted) and self.confirmed(name)]
             finally:
@@ -195,9 +194,9 @@ class Edits:
 
     def confirmed(self, name: str) -> bool:
         """Whether a gradient is right at other inputs, too."""
-        upstream, entries = self.evidence.upstream, [self.limits[name][0], self.original[name]]
-        return right_beside(self.probe, upstream, name) and right_elsewhere(
-            self.probe, upstream, name, float(np.nanmax(np.abs(entries))))
+        entries = [self.limits[name][0], self.original[name]]
+        return right_elsewhere(self.probe, self.evidence.upstream, name,
+                               float(np.nanmax(np.abs(entries))))
 
     def influential(self) -> tuple[list[int], set[int]]:
         """The expressions that may change a wrong gradient, and no right gradient or output; the
@@ -252,7 +251,7 @@ class Edits:
             except (SyntaxError, ValueError, StopIteration):
                 continue
             with exchanged([(source.function, code)], None, self.stop, self.hooked):
-                if self.works(partial(str, phrase)):
+                if self.works(phrase):
                     return
         branches = (((number,), text) for number, texts in conditions.items() for text in texts)
         factors = self.factors(numbers, candidates.values)
@@ -267,8 +266,6 @@ class Edits:
         twice tell which factor makes it right. Arguments: values, of variables and expressions.
         """
         known = self.named_factors(values)
-        shares = [ratio for _, n in sizes(self.evidence) if n > 2  # of n - 1 for n, or n for n - 1
-                  for ratio in (n / (n - 1), (n - 1) / n)]
         for number in numbers:
             seen, constant = self.seen[number], literal(self.hooked.sites[number].node)
             if kind(seen.value) != "f" and not constant:
@@ -281,8 +278,7 @@ class Edits:
                 continue
             if fits is None or not np.isfinite(fits):
                 continue
-            share = any(abs(fits - ratio) < ALIKE for ratio in shares)
-            if constant and not share and plain(new := float(f"{fits * seen.value:.6g}")):
+            if constant and plain(new := float(f"{fits * seen.value:.6g}")):
                 yield (number,), repr(new).removesuffix(".0")
             for factor, text in known:
                 if abs(abs(fits) / factor - 1) < ALIKE:
@@ -291,9 +287,9 @@ class Edits:
     def named_factors(self, values: Arrays) -> list[tuple[float, str]]:
         """Factors with the text in place of an expression: settings, small numbers, scalars of the
         functions, lengths and sizes."""
-        common = {2.0: f"2 * {VALUE}", 0.5: f"{VALUE} / 2", 3.0: f"3 * {VALUE}"}
         settings = [(1.0, VALUE)]  # with 1, the sign is wrong
-        known, squares = [*common.items()], list[tuple[float, str]]()
+        known = [(2.0, f"2 * {VALUE}"), (0.5, f"{VALUE} / 2"), (3.0, f"3 * {VALUE}")]
+        squares = list[tuple[float, str]]()
         loops = {name.id for source in self.hooked.sources for loop in ast.walk(source.tree)
                  if isinstance(loop, (ast.For, ast.comprehension))
                  for name in ast.walk(loop.target) if isinstance(name, ast.Name)}
@@ -301,10 +297,6 @@ class Edits:
             if text not in loops and np.ndim(value) == 0 and (
                     1 / LARGE < abs(value) < LARGE and abs(value) != 1):
                 size = abs(float(value))
-                for factor, name in ((size, text), (1 / size, f"1 / {text}")):
-                    if factor in common and text.isidentifier():
-                        self.meanings[common[factor]] = (
-                            f", or with another factor of {factor:g}, such as {name}")
                 plainly = kind(value) == "f" and "(" not in text[1:]
                 (settings if plainly else known).extend([
                     (size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}")])
@@ -314,14 +306,9 @@ class Edits:
                  if text.isidentifier() and np.ndim(value) for length, n in (
                      ("size", np.size(value)),
                      *((f"shape[{axis}]", n) for axis, n in enumerate(np.shape(value))))}
-        named |= {f"{size:.6g}": size for size in {*named.values()} | {
-            max(value, 1 / value) for _, value in sizes(self.evidence)}}
         for text, size in named.items():
-            if size > 2:
-                for factor, sign in ((size, "*"), (1 / size, "/")):
-                    known.append((factor, made := f"{VALUE} {sign} {text}"))
-                    if not text[0].isalpha():
-                        self.meanings[made] = f", or with anything else that is {text}"
+            if size > 1:
+                known += [(size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}")]
         return settings + known + squares
 
     def fitting(self, doubled: Arrays) -> float | None:
@@ -401,11 +388,7 @@ class Edits:
                 text.replace(VALUE, "") in (" + 1", " - 1", "-", "not ")):
             new = str(eval(new))
         size = kind(value) == "i" and np.ndim(value) == 0 and not seen.varies and not constant
-        columns = sorted({other.node.col_offset for other in self.hooked.sites
-                          if (other.line, other.text) == (site.line, old)})
-        which = "every " if len(numbers) > 1 else "" if len(columns) < 2 else (
-            f"the {ORDINALS[columns.index(site.node.col_offset)]} ")
-        return (f"is right with `{new}` in place of {which}`{old}` in line {site.line}"
+        return (f"is right with `{pasted(site.function, site.node, new)}` in place of "
+                + self.hooked.name(numbers[0], len(numbers) > 1)
                 + f", or with anything else that is {value}" * (
-                    size and (text.isidentifier() or ".shape" in text))
-                + self.meanings.get(text, ""))
+                    size and (text.isidentifier() or ".shape" in text)))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from types import FunctionType
+from itertools import chain, combinations
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from grads.check.analytic import dense
 from grads.check.case import Case
-from grads.check.continuation.namespace import is_users_module
+from grads.check.continuation.namespace import EMPTY, is_users_module
 from grads.check.copies import deep_copy
 from grads.check.diagnosis.evidence import Array
 from grads.check.evaluate import Evaluator
@@ -21,7 +24,9 @@ from grads.check.other_inputs import slopes_at
 NEAR = 1e-2  # relative distance to other points, beyond the kinks at this one
 POINTS = 3
 ELSEWHERE = (  # least and largest factor of the inputs, and whether their entries are exchanged
-    *[(0.3, 1.0, False)] * 3, (0.01, 0.1, False), (2.0, 10.0, False), *[(0.9, 1.1, True)] * 4)
+    *[(0.98, 1.02, False), (0.3, 1.0, False)] * 3, (0.01, 0.1, False), (2.0, 10.0, False),
+    *[(0.9, 1.1, True)] * 4)
+TIED = 6  # most axes of one length that are changed alone or in twos
 LARGEST = 10_000  # entries of an array that is exchanged
 LARGE = 8.0  # times the upstream gradient, which may be compared with other numbers by mistake
 UNLIKE = 1e6  # ratio of derivatives, of which one is saturated or beyond all bounds
@@ -51,25 +56,23 @@ class Probe:
         return {key: np.asarray(dense(d, key, inputs), float) for key, d in gradients.items()}
 
 
-def right_beside(probe: Probe, upstream: Arrays, name: str, everywhere: bool = False) -> bool:
-    """Whether a gradient is right at points close by, as far as the function takes them.
-
-    Arguments: everywhere, whether zeros are moved, too. Then the function must take the points, and
-    have a slope there.
-    """
+def right_beside(probe: Probe, upstream: Arrays, name: str) -> bool:
+    """Whether a function has a slope at points close by, and a gradient is right there."""
     rng = np.random.default_rng(2)
     for _ in range(POINTS):
-        inputs = {key: a + NEAR * np.maximum(everywhere, np.abs(a)) * rng.normal(size=a.shape)
+        inputs = {key: a + NEAR * np.maximum(1, np.abs(a)) * rng.normal(size=a.shape)
                   if a.dtype.kind == "f" else a for key, a in probe.evaluate.inputs.items()}
-        right = _right_at(probe, upstream, name, inputs, rng, everywhere)
-        if not right and (everywhere or right is not None):
+        if not _right_at(probe, upstream, name, inputs, rng, True):
             return False
     return True
 
 
 def right_elsewhere(probe: Probe, upstream: Arrays, name: str, usual: float) -> bool:
-    """Whether a gradient is right at smaller, larger and exchanged inputs with other upstream
-    gradients, as far as the function takes them. Arguments: usual, an entry of the gradient."""
+    """Whether a gradient is right at close, smaller, larger and exchanged inputs, with other
+    upstream gradients, as far as the function takes them.
+
+    Arguments: usual, an entry of the gradient.
+    """
     rng = np.random.default_rng(3)
     for low, high, exchanged in ELSEWHERE:
         inputs = {key: a * rng.uniform(low, high, size=a.shape) if a.dtype.kind == "f" else a
@@ -84,43 +87,52 @@ def right_elsewhere(probe: Probe, upstream: Arrays, name: str, usual: float) -> 
     return True
 
 
-def right_in_general(probe: Probe, upstream: Arrays, name: str, stop: float) -> bool:
-    """Whether a gradient is right with other data and settings, as far as the function takes them:
-    with twice as many entries along one axis, or along all axes that are as long, and with a larger
-    integer as a setting. After the CPU seconds `stop`, whether no coincidence was found before."""
-    originals: dict[int, Any] = {}
+def right_in_general(
+    probe: Probe, upstream: Arrays, name: str, stop: float,
+    unchanged: Callable[[], AbstractContextManager[Any]],
+) -> bool:
+    """Whether a gradient is right with other data and settings, as far as the function takes them.
+
+    There are twice as many entries along one axis, along two or all axes that are as long, or an
+    integer that is a setting is larger. After the CPU seconds `stop`, whether no coincidence was
+    found before.
+
+    Arguments: unchanged, a context in which the user's functions are as they were: a gradient that
+    fails only with a change of them is not right.
+    """
+    spaces = {id(m.__dict__): m.__dict__ for m in [*sys.modules.values()] if type(m) is ModuleType}
+    originals: dict[int, Any] = dict(spaces)  # they are shared
     deep_copy(probe.case, originals)
     held = originals[id(originals)]
-    inputs = {id(a) for a in probe.case.inputs.values()}
     arrays = {id(a): a for a in held if (type(a) is np.ndarray and 1 < a.size < LARGEST)
               or (isinstance(a, list) and len(a) > 1 and all(type(x) is int for x in a))}
-    axes = [(key, axis, n) for key, a in arrays.items() for axis, n in enumerate(np.shape(a))]
-    changes: list[Any] = [[], *([(key, axis)] for key, axis, _ in axes if key in inputs)]
-    changes += [[(key, axis) for key, axis, other in axes if other == n]
-                for n in {n for _, _, n in axes} - {1}]
-    changes += [(id(x), key) for x in held if is_users_module(type(x).__module__)
-                for key, value in getattr(x, "__dict__", {}).items() if type(value) is int]
+    equal: dict[Any, list[int]] = {}
+    for key, a in arrays.items():
+        equal.setdefault((np.shape(a), np.asarray(a).tobytes()), []).append(key)
+    axes: dict[int, list[Any]] = {}  # by length
+    for (shape, _), keys in equal.items():
+        for axis, n in enumerate(shape):
+            axes.setdefault(n, []).append([(key, axis) for key in keys])
+    changes: list[Any] = [[]]
+    for n, tied in axes.items():
+        counts = (1, 2) if n > 1 else (1,)
+        chosen = [*chain(*(combinations(tied[:TIED], count) for count in counts))]
+        changes += [[*chain(*some)] for some in chosen + [tuple(tied)] * (n > 1)]
+    changes += [(x, key) for x in held for key, value in _settings(x) if type(value) is int]
     order = sorted(range(len(changes)), key=lambda k: k != probe.telling)
     for k in order:
         if time.process_time() > stop:
             return not probe.doubted
         change, rng = changes[k], np.random.default_rng(k)
-        others: dict[int, Any] = {
-            id(f): FunctionType(f.__code__, f.__globals__, f.__name__,
-                                tuple(map(_other_number, f.__defaults__)))
-            for f in held if isinstance(f, FunctionType) and is_users_module(f.__module__)
-            and f.__defaults__ and not f.__closure__}
-        others |= {key: _other_data(a, rng) for key, a in arrays.items()}
+        others = spaces | {key: _other_data(a, rng) for key, a in arrays.items()}
         for key, axis in change if isinstance(change, list) else ():
             new = np.concatenate([others[key]] * 2, axis)
             others[key] = new.tolist() if isinstance(others[key], list) else new
         try:
+            for x in sorted(held, key=lambda x: not isinstance(x, FunctionType)):
+                larger = isinstance(change, tuple) and change[0] is x
+                _change_settings(x, others, change[1] if larger else None)
             case = deep_copy(probe.case, others)
-            for made in [*others.values()]:
-                space = vars(made) if is_users_module(type(made).__module__) else {}
-                space.update({key: _other_number(value) for key, value in space.items()})
-            if isinstance(change, tuple):
-                vars(others[change[0]])[change[1]] += 1
             outputs = case.outputs({key: a.copy() for key, a in case.inputs.items()})
         except Exception:  # they do not fit
             continue
@@ -128,10 +140,48 @@ def right_in_general(probe: Probe, upstream: Arrays, name: str, stop: float) -> 
             continue
         d = upstream if case.cacheless else {
             key: rng.normal(size=np.shape(outputs[key])) for key in upstream}
-        if _right_at(replace(probe, case=case), d, name, case.inputs, rng) is False:
+        there = replace(probe, case=case)
+        right = _right_at(there, d, name, case.inputs, rng)
+        if right is None:
+            with unchanged():
+                right = None if _right_at(there, d, name, case.inputs, rng) is None else False
+        if right is False:
             probe.telling = k
             return False
     return True
+
+
+def _settings(x: Any) -> list[tuple[Any, Any]]:
+    """The values of a user's among which numbers may be settings, with their keys: arguments beside
+    arrays, defaults and outer variables of functions, attributes of objects."""
+    if type(x) is tuple and any(type(value) is np.ndarray for value in x):
+        return [*enumerate(x)]
+    if isinstance(x, FunctionType) and is_users_module(x.__module__):
+        return [*enumerate([*(x.__defaults__ or ()), *(
+            None if cell == EMPTY else cell.cell_contents for cell in x.__closure__ or ())])]
+    return [*getattr(x, "__dict__", {}).items()] if is_users_module(type(x).__module__) else []
+
+
+def _change_settings(x: Any, others: dict[int, Any], larger: Any) -> None:
+    """Put a copy with other numbers into `others`, if x has settings. Argument: larger, the key of
+    an integer that is increased."""
+    old = dict(_settings(x))
+    new = {key: _other_number(value) + (key == larger) for key, value in old.items()
+           if type(value) is float or (type(value) is int and key == larger)}
+    if not new:
+        return
+    if type(x) is tuple:
+        others[id(x)] = tuple(deep_copy([*(old | new).values()], others))
+    elif isinstance(x, FunctionType):
+        made = others[id(x)] = deep_copy(x, others) if x.__closure__ else FunctionType(
+            x.__code__, x.__globals__, x.__name__)
+        count = len(x.__defaults__ or ())
+        made.__defaults__ = tuple([*(old | new).values()][:count])
+        for key, value in new.items():
+            if key >= count and made.__closure__:
+                made.__closure__[key - count].cell_contents = value
+    else:
+        vars(deep_copy(x, others)).update(new)
 
 
 def _other_number(value: Any) -> Any:

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import accumulate
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ LOOPS = 100_000  # most of these calls in a run
 INSIDE = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<module>")  # no functions
 LEAST = 500  # of these calls that a changed function may have
 OFTEN = 50  # calls between two looks at the clock
+ORDINALS = ("first", "second", "third", *(f"{k}th" for k in range(4, 100)))
 
 Hook = Callable[[int, Any], Any]
 
@@ -195,6 +197,22 @@ def tree_of(code: CodeType) -> ast.FunctionDef | None:
     return None
 
 
+def pasted(function: Any, node: Any, new: str) -> str:
+    """New text for the place of a node in its file, in parentheses if it needs them there."""
+    lines = [line.encode() for line in linecache.getlines(function.__code__.co_filename)]
+    starts = [0, *accumulate(map(len, lines))]
+    begin = starts[node.lineno - 1] + node.col_offset
+    end = starts[node.end_lineno - 1] + node.end_col_offset
+    trees = []
+    for text in (new, f"({new})"):
+        try:
+            tree = ast.parse(b"".join(lines)[:begin] + text.encode() + b"".join(lines)[end:])
+            trees.append(ast.dump(tree))
+        except SyntaxError:  # of a statement in parentheses
+            trees.append("")
+    return new if trees[1] in ("", trees[0]) else f"({new})"
+
+
 @lru_cache(maxsize=8)  # files
 def _functions(text: str) -> list[ast.AST]:
     """The syntax trees of all functions and lambdas of a file."""
@@ -229,6 +247,15 @@ class Hooked:
             hooks = _Hooks(source.function, self.sites)
             tree.body = [hooks.visit(statement) for statement in tree.body]
             self.codes.append(source.compiled(tree))
+
+    def name(self, number: int, several: bool = False) -> str:
+        """An expression in words: "the second `x` in line 9", and with `several` "every `x`"."""
+        at = self.sites[number]
+        columns = sorted({other.node.col_offset for other in self.sites
+                          if (other.line, other.text) == (at.line, at.text)})
+        which = "every " if several else "" if len(columns) < 2 else (
+            f"the {ORDINALS[columns.index(at.node.col_offset)]} ")
+        return f"{which}`{at.text}` in line {at.line}"
 
     @contextmanager
     def hook(self, hook: Hook, stop: float = math.inf) -> Iterator[None]:
@@ -295,6 +322,7 @@ def exchanged(
 
     before = [(function, function.__code__) for function, _ in codes]
     spaces = {id(function.__globals__): function.__globals__ for function, _ in codes}.values()
+    outer = [{name: space.pop(name) for name in (HOOK, LOOP) if name in space} for space in spaces]
     try:
         for function, code in codes:
             function.__code__ = code
@@ -304,6 +332,7 @@ def exchanged(
     finally:
         for function, code in before:
             function.__code__ = code
-        for space in spaces:
+        for space, held in zip(spaces, outer, strict=True):
             for name in (HOOK, LOOP):
                 space.pop(name, None)
+            space.update(held)

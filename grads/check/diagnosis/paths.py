@@ -47,8 +47,12 @@ class Sample(NamedTuple):
     rounding: float
 
 
-def path(probe: Probe, evidence: Evidence) -> str | None:
-    """The phrase on the expression whose part of a gradient is wrong; None if there is none."""
+def path(probe: Probe, evidence: Evidence, plain: bool) -> str | None:
+    """The phrase on the expression whose part of a gradient is wrong; None if there is none.
+
+    Argument: plain, whether the gradient is zero or a multiple of the right one. A multiple without
+    a name is then an accident, as 0.2 for p and q with p + 5 q = 0.
+    """
     codes = called(lambda: probe.case.outputs(_copied(probe.evaluate.inputs)))
     hooked = Hooked(sources_of(codes))
     if probe.stop is None:
@@ -61,15 +65,15 @@ def path(probe: Probe, evidence: Evidence) -> str | None:
     for number in samples[0].values:
         if time.process_time() > probe.stop or probe.evaluate.evaluations > most or 0 in phrases:
             break
-        site = hooked.sites[number]
-        multiple = None if isinstance(site.node, ast.Constant) else _multiple(
+        multiple = None if isinstance(hooked.sites[number].node, ast.Constant) else _multiple(
             probe, evidence, hooked, number, samples)
         if multiple is not None and abs(multiple - 1) > SLIGHT:
             other = len(SAID) + (multiple < 0), (
                 f"is wrong only in what comes through {{}}: it has {multiple:.6g} times that")
             rank, said = next(((k, said) for k, (value, said) in enumerate(SAID)
                                if abs(multiple - value) < ALIKE), other)
-            phrases.setdefault(rank, said.format(f"`{site.text}` in line {site.line}"))
+            if not plain or rank < len(SAID):
+                phrases.setdefault(rank, said.format(hooked.name(number)))
     return phrases[min(phrases)] if phrases else None
 
 

@@ -16,17 +16,19 @@ from grads.check.diagnosis.changes import (
     other_text,
     paired,
 )
-from grads.check.diagnosis.instrument import LOOP, Source
+from grads.check.diagnosis.instrument import LOOP, Source, pasted
 
-MODES = {"full", "same", "valid"}  # of a convolution
 MOST_NAMES = 8  # of a statement
 
 
 def changed_statements(
     sources: Sequence[Source], forwards: Sequence[Source], lines: Container[int]
-) -> Iterator[tuple[Source, str]]:
-    """Functions with one changed statement, and the phrase on it. Arguments: forwards, the
-    functions whose statements may be missing or changed in `sources`; lines, which may change."""
+) -> Iterator[tuple[Source, Callable[[], str]]]:
+    """Functions with one changed statement, and what says the phrase on it.
+
+    Arguments: forwards, the functions whose statements may be missing or changed in `sources`;
+    lines, which may change.
+    """
     for source, changes in product(sources, (_changes, _throughout)):
         for parent in list(ast.walk(source.tree)):
             for field, value in ast.iter_fields(parent):
@@ -36,7 +38,7 @@ def changed_statements(
                     for new in changes(source, forwards, parent, node):
                         ast.copy_location(new, node)
                         _put(parent, field, k, new)
-                        yield source, _said_of(node, new)
+                        yield source, partial(_said_of, source, node, new)
                         _put(parent, field, k, node)
 
 
@@ -62,7 +64,7 @@ def _changes(
     candidates: Iterator[Any] = chain(
         CHANGES, (partial(other_function, name) for name in sorted(calls)),
         (partial(paired, name) for name in idle),
-        (partial(other_text, word) for word in sorted(words | MODES)))
+        (partial(other_text, word) for word in sorted(words)))
     for change in candidates:
         if (new := change(node)) is not None:
             if isinstance(new, ast.AugAssign) and ast.unparse(new.target) in arguments:
@@ -140,8 +142,9 @@ def _put(parent: ast.AST, field: str, k: int, node: ast.AST) -> None:
         setattr(parent, field, node)
 
 
-def _said_of(node: Any, new: ast.AST) -> str:
+def _said_of(source: Source, node: Any, new: ast.AST) -> str:
     """The phrase on a changed statement."""
     old, text = (ast.unparse(ast.fix_missing_locations(n)) for n in (node, new))
     return (f"is right without `{old}` in line {node.lineno}" if text == "pass" else
-            f"is right with `{text}` in place of `{old}` in line {node.lineno}")
+            f"is right with `{pasted(source.function, node, text)}` in place of `{old}` in line "
+            f"{node.lineno}")

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
-from grads.check import check_pair
-from grads.check.user_code import check_file
+from grads.check import check_gradients, check_pair
+from grads.check.losses import check_loss
+from grads.check.user_code import check_file, load_module
 
 TWO_BRANCHES = """
 def f_forward(x, y, w):
@@ -256,8 +258,92 @@ def f_inputs(rng):
 """
 
 
+LOSSES = """
+import numpy as np
+
+
+def mean(W, X, y, p):
+    e = X @ W - y
+    return (e ** 2).mean(), 2 * X.T @ e
+
+
+def power(W, X, y, p):
+    r = np.abs(X @ W - y) + 1
+    return (r ** p).sum(), X.T @ (2 * r ** (p - 1) * np.sign(X @ W - y))
+
+
+def ridge(W, X, y, p):
+    e = X @ W - y
+    return 0.5 * e @ e + p * W @ W, X.T @ e + p * W
+"""
+TWO_COLUMNS = """
+def f_forward(x, w):
+    n, W = x.shape
+    return x @ w, (x, w)
+
+
+def f_backward(d, cache):
+    x, w = cache
+    n, W = x.shape
+    return d @ w[::-1].T, x.T @ d
+
+
+def f_inputs(rng):
+    return rng.normal(size=(4, 2)), rng.normal(size=(2, 3))
+"""
+TIED = """
+def f_forward(x, w):
+    return (x @ w).mean(axis=1), (x, w)
+
+
+def f_backward(d, cache):
+    x, w = cache
+    g = np.outer(d, np.ones(w.shape[1]))
+    return g @ w.T, x.T @ g / w.shape[1]
+
+
+def f_inputs(rng):
+    return rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
+"""
+ATTENTION = """
+def f_forward(x, a, b):
+    s = (x @ a)[None, :] + (x @ b)[:, None]
+    l = np.where(s > 0, s, 0.2 * s)
+    e = np.exp(l - l.max(1, keepdims=True))
+    p = e / e.sum(1, keepdims=True)
+    return p @ x, (x, a, b, s, p)
+
+
+def f_backward(d, cache):
+    x, a, b, s, p = cache
+    dp = d @ x.T
+    ds = p * (dp - (dp * p).sum(1, keepdims=True))
+    return (p.T @ d + np.outer(ds.sum(0), a) + np.outer(ds.sum(1), b),
+            x.T @ ds.sum(0), x.T @ ds.sum(1))
+
+
+def f_inputs(rng):
+    return rng.normal(size=(5, 3)), rng.normal(size=3), rng.normal(size=3)
+"""
+NAMED = """
+def f_forward(x, gain):
+    return np.tanh(x) * gain, dict(x=x, gain=gain, slope=1 - np.tanh(x) ** 2)
+
+
+def f_backward(d, cache):
+    return d * cache["gain"], (d * np.tanh(cache["x"])).sum(0)
+
+
+def f_inputs(rng):
+    return rng.normal(size=(4, 3)), rng.normal(size=3)
+"""
+
+
 @pytest.mark.parametrize("text, accident, said", [
-    (GROUPS, "in place of `W`", "`dg / (C // G)` in place of the second `dg`"),
+    (TWO_COLUMNS, "W", "`w` in place of `w[::-1]` in line 11"),
+    (TIED, "x.shape", "/ w.shape[1]"),
+    (NAMED, "only", "* cache['slope']"),
+    (GROUPS, "in place of `W`", "`(dg / (C // G))` in place of the second `dg`"),
     (CLOSURE, "2 * k", "it has twice what comes through"),
     (SETTING, "such as", "`2 * beta` in place of `2` in line 9"),
     (LOOP, "such as", "`t / 2` in place of `t` in line 13"),
@@ -268,7 +354,7 @@ def f_inputs(rng):
     (TWO_BRANCHES, "`0`", "`(d * y, d * x, d * x * y)` in place of"),
     (WRONG_BRANCH, "argsort", "`False` in place of `n` in line 9"),
     (MARGINS, "`2`", "`g.sum(-1)` in place of `1`"),
-    (VARIANCE, "2.4", "`len(x) - 1` in place of `n`"),
+    (VARIANCE, "2.4", "`(len(x) - 1)` in place of `n`"),
     (POOLING, "[::-1]", "`x + dh` in place of `x`"),
     (SATURATED, "clipped ** 2", "although the numerical gradient is zero"),
 ])
@@ -294,3 +380,49 @@ def test_a_factor_that_is_an_input_gets_no_name_of_a_length():
     wrong, = check_pair(forward, backward, [x, np.array(3.0)]).wrong
     assert "factor 0.333333" in wrong.hints[0]
     assert "the length of" not in " ".join(wrong.hints)
+
+
+def test_a_gradient_that_is_zero_gets_no_factor_of_a_path(tmp_path):
+    (tmp_path / "rule.py").write_text("import numpy as np\n" + ATTENTION)
+    x, _, b = check_file(f"{tmp_path / 'rule.py'}:f", np.random.default_rng(3)).wrong
+    assert "comes through the third `s` in line 5: it has 5 times that" in x.hints[0]
+    assert b.hints == ("it is zero everywhere",)
+
+
+@pytest.mark.parametrize("name, n, p, said", [
+    *(("mean", n, 2.0, "is right with `2 / X.shape[0]` in place of the second `2`")
+      for n in (4, 5, 10)),
+    *(("power", 6, p, "is right with `p` in place of `2`") for p in (1.5, 3, 4)),
+    ("ridge", 6, 0.5, "is right with `2 * p` in place of the second `p`"),
+])
+def test_sizes_and_settings_among_the_arguments_are_named(name, n, p, said, tmp_path):
+    (tmp_path / "losses.py").write_text(LOSSES)
+    loss = getattr(load_module(tmp_path / "losses.py"), name)
+    rng = np.random.default_rng(0)
+    W, X, y = (rng.normal(size=size) for size in (3, (n, 3), n))
+    row, = check_loss(loss, W, X, y, p).wrong
+    assert said in row.hints[-1]
+    assert "only with" not in row.hints[-1]
+
+
+def test_a_replacement_can_be_pasted():
+    def forward(x, a):
+        return x / (a + x), (x, a)
+
+    def backward(d, cache):
+        x, a = cache
+        return d / (a + x) - d * x / (a + x) ** 2, -d * x / a ** 2
+
+    rng = np.random.default_rng(0)
+    row, = check_pair(forward, backward, [rng.uniform(1, 2, 4), rng.uniform(1, 2, 4)]).wrong
+    assert "is right with `(a + x)` in place of the third `a`" in row.hints[0]
+
+
+def test_a_note_names_the_users_line_that_calls_a_library():
+    def f(x):
+        return special.multigammaln(x[0], 2)
+
+    note = next(note for note in check_gradients(
+        f, np.array([2.2]), lambda x: special.digamma(x) + special.digamma(x - 0.5)).notes
+        if "complex" in note)
+    assert __file__ in note

@@ -164,14 +164,14 @@ EDITS = [
      "`p * (dp - (p * dp).sum(axis=-1, keepdims=True))` in place of `dp * p * (1 - p)` in line"),
     (SOFTMAX, "dp = d[:, None] * w", "dp = d * w", "`d[:, None]` in place of `d` in line 10"),
     (SOFTMAX, "p * (dp - (p * dp).sum(axis=1, keepdims=True))", "dp.copy()",
-     "`p * (w - (p * w).sum(axis=-1, keepdims=True))` in place of `w` in line 10"),
+     "`(p * (w - (p * w).sum(axis=-1, keepdims=True)))` in place of `w` in line 10"),
     (SOFTMAX, "(d[:, None] * p).sum(axis=0)", "(d[:, None] * p)[-1]",
      "`(d[:, None] * p).sum(axis=0)` in place of `(d[:, None] * p)[-1]` in line 12"),
     (LEAKY, "da * w, da * x", "da * x, da * w",
      "`(da * w, da * x)` in place of `(da * x, da * w)`"),
     (ROWS, "np.add.at(dtable, IDS, dz / temperature)", "dtable = dz[IDS] / temperature",
      "`(np.arange(len(dz[IDS]))[:, None] == IDS) @ dz` in place of `dz[IDS]` in line 16"),
-    (SCALE, "dm = -dc.sum", "dm = dc.sum", "`-"),
+    (SCALE, "dm = -dc.sum", "dm = dc.sum", "`(-dc)` in place of the first `dc`"),
     (SCALE, "dc = dz * g", "scale = g * 1.0; dc = dz", "`dz * scale` in place of"),
     (SCALE, "dc.sum(axis=0)", "np.abs(dc).sum(axis=0)", "`dc` in place of `np.abs(dc)` in line"),
     (SCALE, "dm = -dc.sum(axis=0) / len(dc)", "dm = -dc.sum(axis=0) / len(dc) / 3",
@@ -194,7 +194,7 @@ EDITS = [
     (RNN, "dh = U @ dz", "dh = U.T @ dz", "in line 16"),
     (TABLE, "np.add.at(dtable, IDS, dz / temperature)", "dtable[IDS] += dz / temperature",
      "`np.add.at(dtable, IDS, dz / temperature)` in place of `dtable[IDS] += "),
-    (TABLE, "sum() / temperature", "sum()", "/ temperature` in place of `"),
+    (TABLE, "sum() / temperature", "sum()", "/ temperature)` in place of `"),
     (TABLE, "    dz[np.arange(4), TARGETS] -= 1\n", "", "np.eye(p"),
     (SORTED, "dx[order] = dy", "dx = dy[order]", "== order) @ dy` in place of `dy[order]`"),
     (SORTED, "dy[1:] += d", "dy[:-1] += d", "`1:` in place of `:-1` in line 11"),
@@ -208,9 +208,9 @@ PATHS = [
     (NORM, " - (d * v * g).sum() * v / norm ** 3", " + (d * v * g).sum() * v / norm ** 3",
      "has the wrong sign in what comes through `v * v` in line 5"),
     (NORM, "/ norm - (d", "/ norm - 2 * (d", "has twice what comes through `v * v` in line 5"),
-    (NORM, "/ norm - (d", "/ norm - 0.5 * (d", "lacks what comes through `v` in line 5"),
+    (NORM, "/ norm - (d", "/ norm - 0.5 * (d", "lacks what comes through the first `v` in line 5"),
     (NORM, "return g * d / norm", "return 0.5 * g * d / norm",
-     "has half of what comes through `v` in line 6"),
+     "has half of what comes through the first `v` in line 6"),
     (NORM, "/ norm - (d", "/ norm - 0.3 * (d",
      "wrong only in what comes through `v * v` in line 5: it has 0.3 times that"),
 ]
@@ -245,7 +245,7 @@ def test_the_path_through_which_it_is_wrong(text, old, new, said, tmp_path, monk
 
 def test_a_change_must_be_right_at_other_inputs(tmp_path, monkeypatch):
     old, new = "dc = dz * g", "dc = dz"
-    monkeypatch.setattr(edits, "right_beside", lambda *arguments: False)
+    monkeypatch.setattr(edits, "right_elsewhere", lambda *arguments: False)
     assert "is right with" not in hints_of(tmp_path, SCALE, old, new)["x"]
 
 

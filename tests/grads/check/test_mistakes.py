@@ -180,7 +180,7 @@ def test_right_only_for_symmetric_inputs():
 
     [row] = check_pair(form, wrong, [A, x]).wrong
     assert row.name == "x"
-    assert "is right with `(A + A.T) / 2` in place of `A`" in row.hints[0]
+    assert "is right with `((A + A.T) / 2)` in place of `A`" in row.hints[0]
     same = check_pair(form, wrong, [A + A.T, x])
     assert same.verdict == "wrong" and "right here, where A is symmetric, and" in str(same)
     same = check_gradients(lambda A: x @ A @ x, [A + A.T], [np.outer(x, x)])

@@ -49,8 +49,10 @@ def _added_at(node: Any) -> Any:
     ufunc = ufuncs.get(type(getattr(node, "op", ast.Add())))
     if not isinstance(target, ast.Subscript) or ufunc is None:
         return None
-    x, k, y = map(ast.unparse, (target.value, target.slice, node.value))
-    return ast.Expr(_parsed(f"np.{ufunc}.at({x}, {f'np.s_[{k}]' if ':' in k else k}, {y})"))
+    x, y = ast.unparse(target.value), ast.unparse(node.value)
+    k = ast.unparse(ast.Subscript(_parsed("np.s_"), target.slice, ast.Load()))
+    k = k if ":" in k else f"({k.removeprefix('np.s_[')[:-1]})"
+    return ast.Expr(_parsed(f"np.{ufunc}.at({x}, {k}, {y})"))
 
 
 def _left_out(node: ast.AST) -> Any:

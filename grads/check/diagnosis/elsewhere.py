@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
@@ -106,19 +106,7 @@ def right_in_general(
     held = originals[id(originals)]
     arrays = {id(a): a for a in held if (type(a) is np.ndarray and 1 < a.size < LARGEST)
               or (isinstance(a, list) and len(a) > 1 and all(type(x) is int for x in a))}
-    equal: dict[Any, list[int]] = {}
-    for key, a in arrays.items():
-        equal.setdefault((np.shape(a), np.asarray(a).tobytes()), []).append(key)
-    axes: dict[int, list[Any]] = {}  # by length
-    for (shape, _), keys in equal.items():
-        for axis, n in enumerate(shape):
-            axes.setdefault(n, []).append([(key, axis) for key in keys])
-    changes: list[Any] = [[]]
-    for n, tied in axes.items():
-        counts = (1, 2) if n > 1 else (1,)
-        chosen = [*chain(*(combinations(tied[:TIED], count) for count in counts))]
-        changes += [[*chain(*some)] for some in chosen + [tuple(tied)] * (n > 1)]
-    changes += [(x, key) for x in held for key, value in _settings(x) if type(value) is int]
+    changes = _changes(held, arrays)
     order = sorted(range(len(changes)), key=lambda k: k != probe.telling)
     for k in order:
         if time.process_time() > stop:
@@ -149,6 +137,24 @@ def right_in_general(
             probe.telling = k
             return False
     return True
+
+
+def _changes(held: Sequence[Any], arrays: Mapping[int, Any]) -> list[Any]:
+    """The changes of sizes, as lists of an array's id() and an axis that is doubled, and of whole
+    numbers, as pairs of an object and a key. Equal arrays are copies, which change together."""
+    equal: dict[Any, list[int]] = {}
+    for key, a in arrays.items():
+        equal.setdefault((np.shape(a), np.asarray(a).tobytes()), []).append(key)
+    axes: dict[int, list[Any]] = {}  # by length
+    for (shape, _), keys in equal.items():
+        for axis, n in enumerate(shape):
+            axes.setdefault(n, []).append([(key, axis) for key in keys])
+    changes: list[Any] = [[]]
+    for tied in axes.values():
+        few = tied[:TIED]
+        changes += [[*chain(*chosen)] for chosen in (
+            *combinations(few, 1), *combinations(few, 2), *[tied] * (len(tied) > 2))]
+    return changes + [(x, key) for x in held for key, value in _settings(x) if type(value) is int]
 
 
 def _settings(x: Any) -> list[tuple[Any, Any]]:

@@ -48,7 +48,8 @@ def test_a_function_of_pytorch():
     assert report.title == "Layer" and "complex" in report.rows[0].errors
     wrong = check_torch(function(mean=True)[1], X, W, B)
     assert status_of(wrong) == {"x": "ok", "weight": "ok", "bias": "wrong"}
-    assert "0.25 (1/(the length of axis 0 of x))" in str(wrong)
+    assert "it is off by the constant factor 0.25" in str(wrong)
+    assert "in place of `dz.mean(0)` in line" in str(wrong)
 
 
 def test_a_module_of_pytorch_is_left_as_it_is():

@@ -114,7 +114,9 @@ def right_in_general(
         change, rng = changes[k], np.random.default_rng(k)
         others = spaces | {key: _other_data(a, rng) for key, a in arrays.items()}
         for key, axis in change if isinstance(change, list) else ():
-            new = np.concatenate([others[key]] * 2, axis)
+            half = np.asarray(others[key])
+            moved = half * rng.uniform(0.8, 1.2, half.shape) if half.dtype.kind in "fc" else half
+            new = np.concatenate([half, moved], axis)  # no two points are the same
             others[key] = new.tolist() if isinstance(others[key], list) else new
         try:
             for x in sorted(held, key=lambda x: not isinstance(x, FunctionType)):

@@ -50,8 +50,8 @@ class Sample(NamedTuple):
 def path(probe: Probe, evidence: Evidence, plain: bool) -> str | None:
     """The phrase on the expression whose part of a gradient is wrong; None if there is none.
 
-    Argument: plain, whether the gradient is zero or a multiple of the right one. A multiple without
-    a name is then an accident, as 0.2 for p and q with p + 5 q = 0.
+    Argument: plain, whether the gradient is zero or a multiple of the right one. A multiple is then
+    an accident, as 0.2 for p and q with p + 5 q = 0, unless the path is forgotten.
     """
     codes = called(lambda: probe.case.outputs(_copied(probe.evaluate.inputs)))
     hooked = Hooked(sources_of(codes))
@@ -72,7 +72,7 @@ def path(probe: Probe, evidence: Evidence, plain: bool) -> str | None:
                 f"is wrong only in what comes through {{}}: it has {multiple:.6g} times that")
             rank, said = next(((k, said) for k, (value, said) in enumerate(SAID)
                                if abs(multiple - value) < ALIKE), other)
-            if not plain or rank < len(SAID):
+            if not plain or not rank:
                 phrases.setdefault(rank, said.format(hooked.name(number)))
     return phrases[min(phrases)] if phrases else None
 

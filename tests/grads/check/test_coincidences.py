@@ -426,3 +426,45 @@ def test_a_note_names_the_users_line_that_calls_a_library():
         f, np.array([2.2]), lambda x: special.digamma(x) + special.digamma(x - 0.5)).notes
         if "complex" in note)
     assert __file__ in note
+
+
+MORSE = """
+import numpy as np
+
+def morse(x):
+    i, j = np.triu_indices(len(x), 1)
+    r = np.sqrt(((x[i] - x[j]) ** 2).sum(axis=1))
+    e = np.exp(-1.5 * (r - 1.0))
+    return (2.0 * (1 - e) ** 2).sum()
+
+def morse_gradient(x):
+    i, j = np.triu_indices(len(x), 1)
+    d = x[i] - x[j]
+    r = np.sqrt((d ** 2).sum(axis=1))
+    e = np.exp(-1.5 * (r - 1.0))
+    f = (6.0 * (1 - e) * e)[:, None] * d  # / r is forgotten
+    g = np.zeros_like(x)
+    np.add.at(g, i, f)
+    np.subtract.at(g, j, f)
+    return g
+
+def morse_inputs(rng):
+    return rng.normal(size=(6, 2))
+"""
+
+
+def test_other_data_has_no_equal_points_where_a_distance_has_a_kink(tmp_path):
+    (tmp_path / "mine.py").write_text(MORSE)
+    row, = check_file(f"{tmp_path / 'mine.py'}:morse", np.random.default_rng(0)).wrong
+    assert "/ r" in row.hints[-1] and "only with" not in row.hints[-1]
+
+
+def test_a_zero_gradient_has_no_path_of_the_wrong_sign():
+    H = np.diag([1.0, 2.0])
+
+    def energy(theta):
+        psi = np.array([np.cos(theta[0]) + theta[1], np.sin(theta[0])])
+        return psi @ H @ psi
+
+    row, = check_gradients(energy, np.array([0.4, 0.3]), lambda theta: 0 * theta).wrong
+    assert row.hints == ("it is zero everywhere",)

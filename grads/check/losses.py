@@ -125,7 +125,8 @@ class LossRun:
         found |= {id(value): (label, value) for label, value in chain.from_iterable(inside)
                   if BEGINNING.match(label)}
         numbers = [name for name, x in flatten(dict(zip(
-            self.subject.names, self.subject.inputs, strict=True))).items() if is_number(x)]
+            self.subject.names, self.subject.inputs, strict=True))).items()
+            if name not in gradients and (is_number(x) or (is_array(x) and not x.ndim))]
         self.unchecked = [
             Finding("unchecked", label, f"it is a number: is it the gradient of "
                     f"{' or '.join(numbers)}? gradients=(...) tells it")

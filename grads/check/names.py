@@ -27,6 +27,7 @@ OF_GRADIENTS = ("grads", "grad", "gradients")
 TARGETS = ("t", "y", "target", "targets", "label", "labels", "y_true")  # rarely with a gradient
 BEGINNING = re.compile("d|g[A-Z_]|grad")  # of the name of a gradient
 UNCHANGED = ("copy", "astype", "reshape", "asarray", "array", "ascontiguousarray")  # d.copy()
+CONTRACTIONS = ("dot", "outer", "einsum", "tensordot", "matmul")  # as X.T @ err
 GRADIENT = "d ..."  # label of an expression; like the names of gradients it begins with d
 Arrays = Mapping[str, Any]
 
@@ -102,8 +103,9 @@ def named_gradients(
         by_name |= dict(zip(left, [gradient for _, gradient in unnamed], strict=False))
     else:
         every = bool(inputs) or not by_name
+        free = known if every else {name: a for name, a in known.items() if name not in TARGETS}
         for gradient in [gradient for key, gradient in unnamed if every or BEGINNING.match(key)]:
-            by_name |= _of_same_shapes(gradient, known, by_name)
+            by_name |= _of_same_shapes(gradient, free, by_name)
     return {name: gradient for name, gradient in by_name.items() if gradient is not None}
 
 
@@ -177,8 +179,9 @@ def taken_by_shape(gradients: Iterable[str], known: Arrays, labels: Mapping[str,
 
 
 def returned_names(call: Callable[..., Any]) -> list[Any]:
-    """The names in a function's last `return a, b`; `GRADIENT` for an expression with a local
-    variable whose name begins with d, "" for another, a `Display` for a list or a tuple."""
+    """The names in a function's last `return a, b`; `GRADIENT` for a product of matrices, and for
+    an expression with a local variable whose name begins as that of a gradient; "" for another, a
+    `Display` for a list or a tuple."""
     function = inspect.unwrap(getattr(call, "__func__", call))
     return _names_returned_by(getattr(function, "__code__", None))
 
@@ -192,7 +195,7 @@ def _names_returned_by(code: Any) -> list[Any]:
     returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
     last = max((value for value in returned if value), key=lambda value: value.lineno, default=None)
     local = code.co_varnames[code.co_argcount:]
-    gradients = {name for name in local if name.startswith("d")}
+    gradients = {name for name in local if name == "g" or BEGINNING.match(name)}
     lists = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
              for target in node.targets if isinstance(target, ast.Name)}
     shown = lists.get(getattr(last, "id", ""), last)
@@ -232,5 +235,7 @@ def _label(element: ast.expr | None, gradients: set[str], lists: Mapping[str, as
         return Display(element.id, shown.inside) if isinstance(shown, Display) else element.id
     if isinstance(inner := _scaled(element), (ast.Name, ast.Attribute)):
         return inner.id if isinstance(inner, ast.Name) else inner.attr
-    names = {node.id for node in ast.walk(element) if isinstance(node, ast.Name)} if element else ()
-    return GRADIENT if gradients & {*names} else ""
+    nodes = [*ast.walk(element)] if element else []
+    names = {getattr(node, "id", getattr(node, "attr", "")) for node in nodes}
+    summed = {*CONTRACTIONS} & names or any(isinstance(node, ast.MatMult) for node in nodes)
+    return GRADIENT if summed or gradients & names else ""

@@ -438,6 +438,31 @@ def likelihood_of_logs(log_w, log_height, log_rate, factor=1.0):
     return r @ r, (2 * r.sum() * b[:len(w)] * w, g_height, g_rate)
 
 
+PRODUCTS = ["(1 / n) * grad_w", "grad_w * (1 / n)", "np.divide(grad_w, n)",
+            "np.clip(grad_w / n, -9, 9)", "factor * 2 * X.T @ err / n",
+            "factor * 2 * np.dot(err, X) / n", "lam * w + grad_w / n - lam * w"]
+
+
+@pytest.mark.parametrize("written", PRODUCTS)
+def test_a_product_beside_a_gradient_with_a_name_is_compared(written, tmp_path):
+    file = tmp_path / "written.py"
+    file.write_text(f"""
+import numpy as np
+
+def regression(w, b, X, y, factor=1.0, lam=0.1):
+    err, n = X @ w + b - y, len(y)
+    grad_w = factor * 2 * X.T @ err
+    grad_b = 2 * err.sum(keepdims=True)
+    return (err ** 2).mean(), {written}, grad_b / n, X @ w, err > 0
+""", encoding="utf-8")
+    regression = run_path(str(file))["regression"]
+    inputs = b[:W.shape[1]], b[:1].copy(), W, Y1[:len(W)]
+    report = check_loss(regression, *inputs)
+    assert report.ok and {*names_of(report)} == {"w", "b"}
+    report = check_loss(regression, *inputs, keywords={"factor": 2.0})
+    assert [row.name for row in report.wrong] == ["w"]
+
+
 OF_NUMBERS = [
     (line_of_list, ((b[:W.shape[1]], 0.3),), "params.0 params.1"),
     (line_of_list, ([b[:W.shape[1]], 0.3],), "params.0 params.1"),

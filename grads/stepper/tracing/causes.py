@@ -40,18 +40,25 @@ def with_causes(backward: Trace, report: Report, verifications: Sequence[Verific
     """
     found, known = causes(report), {(v.step, v.target): v for v in verifications}
     first = min((origin for origin, v in known.items() if v.status == "wrong"), default=(0, 0))
+    compared = {origin for origin, v in known.items() if v.status in ("verified", "wrong")}
     red: dict[Origin, str] = {}
+    at_line: list[Origin] = []  # wrong values of lines that the check has found
     for step in backward.steps:
         hint = next((hint for line, hint in found.items()
                      if step.line <= line <= step.end_line), None)
         if hint is not None and step.kind == "assign" and backward.is_backward(step.number) and (
                 step.file == backward.program.start.__code__.co_filename):
-            red |= {(step.number, i): hint for i in range(len(step.targets))
-                    if (known[step.number, i].status == "suspect" if (step.number, i) in known
-                        else (step.number, i) > first)}
+            origins = [(step.number, i) for i, target in enumerate(step.targets)
+                       if target.same_as not in compared]
+            wrong = [origin for origin in origins if origin in known
+                     and known[origin].status == "wrong"]
+            at_line += wrong
+            red |= {origin: hint for origin in origins * (not wrong)
+                    if (known[origin].status == "suspect" if origin in known else origin > first)}
     known |= {origin: unverified(backward, origin, "suspect" if origin < first else "wrong",
                                  REASON.format(hint)) for origin, hint in red.items()}
     if red and all(any(FOUND.search(hint) for hint in row.hints) for row in report.wrong):
         known |= {origin: unverified(backward, origin, "other", ELSEWHERE.format(red[min(red)]))
-                  for origin in guessed if origin < min(red) and known[origin].status == "wrong"}
+                  for origin in guessed if origin < min([*red, *at_line])
+                  and known[origin].status == "wrong"}
     return [known[origin] for origin in sorted(known)]

@@ -326,3 +326,27 @@ def test_gradients_in_a_dataclass_are_verified_by_their_fields(old, wrong, tmp_p
     checks = open_example(f"{file}:fit", Settings()).verifications()
     found = {check.name.rpartition(".")[2]: check.status for check in checks}
     assert found == {name: "wrong" if name in wrong else "verified" for name in ("w", "b")}
+
+
+SEVERAL = """
+import numpy as np
+
+def product_forward(x, y, z):
+    return x * y * z, (x, y, z)
+
+def product_backward(d, cache):
+    x, y, z = cache
+    dlast = d * x * y
+    return d * y * z, -d * x * z, dlast
+
+def product_inputs(rng):
+    return rng.normal(size=3), rng.normal(size=3), rng.normal(size=3)
+"""
+
+
+def test_of_several_gradients_in_a_return_only_the_wrong_one_is_red(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(SEVERAL)
+    red = [check.name for check in open_example(f"{file}:product", Settings()).verifications()
+           if check.status == "wrong"]
+    assert red == ["return 2"]

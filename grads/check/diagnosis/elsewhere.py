@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from types import FunctionType, ModuleType
@@ -118,27 +118,44 @@ def right_in_general(
             moved = half * rng.uniform(0.8, 1.2, half.shape) if half.dtype.kind in "fc" else half
             new = np.concatenate([half, moved], axis)  # no two points are the same
             others[key] = new.tolist() if isinstance(others[key], list) else new
-        try:
-            for x in sorted(held, key=lambda x: not isinstance(x, FunctionType)):
-                larger = isinstance(change, tuple) and change[0] is x
-                _change_settings(x, others, change[1] if larger else None)
-            case = deep_copy(probe.case, others)
-            outputs = case.outputs({key: a.copy() for key, a in case.inputs.items()})
-        except Exception:  # they do not fit
-            continue
-        if not all(np.isfinite(out).all() for out in outputs.values()):
-            continue
-        d = upstream if case.cacheless else {
-            key: rng.normal(size=np.shape(outputs[key])) for key in upstream}
-        there = replace(probe, case=case)
-        right = _right_at(there, d, name, case.inputs, rng)
-        if right is None:
-            with unchanged():
-                right = None if _right_at(there, d, name, case.inputs, rng) is None else False
+        with _other_constants(held):
+            try:
+                for x in sorted(held, key=lambda x: not isinstance(x, FunctionType)):
+                    larger = isinstance(change, tuple) and change[0] is x
+                    _change_settings(x, others, change[1] if larger else None)
+                case = deep_copy(probe.case, others)
+                outputs = case.outputs({key: a.copy() for key, a in case.inputs.items()})
+            except Exception:  # they do not fit
+                continue
+            if not all(np.isfinite(out).all() for out in outputs.values()):
+                continue
+            d = upstream if case.cacheless else {
+                key: rng.normal(size=np.shape(outputs[key])) for key in upstream}
+            there = replace(probe, case=case)
+            right = _right_at(there, d, name, case.inputs, rng)
+            if right is None:
+                with unchanged():
+                    right = None if _right_at(there, d, name, case.inputs, rng) is None else False
         if right is False:
             probe.telling = k
             return False
     return True
+
+
+@contextmanager
+def _other_constants(held: Sequence[Any]) -> Iterator[None]:
+    """Context: the floating constants in the modules of a user's functions have other values."""
+    spaces = {id(f.__globals__): f.__globals__ for f in held
+              if isinstance(f, FunctionType) and is_users_module(f.__module__)}
+    before = [(space, name, value) for space in spaces.values()
+              for name, value in space.items() if type(value) is float]
+    try:
+        for space, name, value in before:
+            space[name] = _other_number(value)
+        yield
+    finally:
+        for space, name, value in before:
+            space[name] = value
 
 
 def _changes(held: Sequence[Any], arrays: Mapping[int, Any]) -> list[Any]:

@@ -468,3 +468,27 @@ def test_a_zero_gradient_has_no_path_of_the_wrong_sign():
 
     row, = check_gradients(energy, np.array([0.4, 0.3]), lambda theta: 0 * theta).wrong
     assert row.hints == ("it is zero everywhere",)
+
+
+PENALTY = """
+import numpy as np
+
+RHO = 4.0
+
+def penalty(x):
+    h = x @ x - 1
+    return np.exp(-x).sum() + RHO / 2 * h ** 2
+
+def penalty_gradient(x):
+    eq = RHO * (x @ x - 1)
+    return -np.exp(-x) + eq * x  # 2 * x
+
+def penalty_inputs(rng):
+    return rng.normal(size=4)
+"""
+
+
+def test_constants_of_the_module_are_other_numbers_too(tmp_path):
+    (tmp_path / "mine.py").write_text(PENALTY)
+    row, = check_file(f"{tmp_path / 'mine.py'}:penalty", np.random.default_rng(0)).wrong
+    assert "2 *" in row.hints[-1] and "RHO" not in row.hints[-1]

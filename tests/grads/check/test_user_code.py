@@ -246,5 +246,6 @@ logit_names = ["beta"]
         main([command, f"{file}:logit"])  # ends with exit status 0
     printed = capsys.readouterr().out
     assert "1 check, 0 wrong" in printed and "RIGHT: 1 gradient verified" in printed
-    file.write_text(file.read_text(encoding="utf-8").replace("logit_names", "other_names"))
-    assert "(in a file, NAME_names)" in error_of(file, "logit")
+    other = tmp_path / "other.py"
+    other.write_text(file.read_text(encoding="utf-8").replace("logit_names", "other_names"))
+    assert "(in a file, NAME_names)" in error_of(other, "logit")

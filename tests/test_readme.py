@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -29,13 +30,15 @@ def facts(table: str) -> list[str]:
 
 @pytest.mark.parametrize(("page", "right", "wrong"), [(README, 2, 2), (GRADS, 13, 0)],
                          ids=["README.md", "grads.md"])
-def test_the_example(page: Path, right: int, wrong: int,
+def test_the_example(page: Path, right: int, wrong: int, tmp_path: Path,
                      capsys: pytest.CaptureFixture[str]) -> None:
     match = EXAMPLE.search(page.read_text("utf-8"))
     assert match
     code, output = match.groups()
     assert len([line for line in code.split("\n") if line.strip()]) <= 12
-    exec(compile(code, page.name, "exec"), {})
+    file = tmp_path / "example.py"
+    file.write_text(code, encoding="utf-8")
+    run_path(str(file))
     printed = capsys.readouterr().out
     assert facts(printed) == facts(output)
     assert printed.count(" ok\n") == right and printed.count("WRONG") == wrong

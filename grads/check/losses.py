@@ -103,22 +103,30 @@ class LossRun:
                 raise no_derivative(name, np.asarray(arguments[name]))
 
     def _remark(self, result: Any, gradients: Arrays) -> None:
-        """Note the values that are not compared, and the gradients that were taken by their shape;
-        find numbers that must be the gradients of numbers."""
+        """Note the values that are not compared, and the gradients that were taken by their shape.
+        Numbers among these values are unchecked if they must be gradients."""
         parts, (labels, values) = self.parts(result), self.beside_loss(result)
         used = [id(gradient) for gradient in (*gradients.values(), parts[self.number])]
         inside = [[*opened([value], [label], [*self.known], bool(self.names))]
                   for label, value in zip(labels, values, strict=False)]
         used += [id(value) for value, pairs in zip(values, inside, strict=False) if len(pairs) > 1]
         used += [id(value) for value in values if isinstance(value, np.ndarray) and any(
-            np.shares_memory(value, gradient) for gradient in gradients.values())]
+            np.may_share_memory(value, gradient) for gradient in gradients.values())]
         leaves = flatten({f"value {k} of the result": value for k, value in enumerate(parts, 1)})
         self.notes = [f"{name}: no gradient of anything known, not checked"
                       for name, value in leaves.items()
                       if (is_array(value) or isinstance(value, float)) and id(value) not in used]
         self.notes += [f"{note}; gradients=(...) tells which values are whose gradients"
                        for note in taken_by_shape(gradients, self.known, self.labels(result))]
-        beside = {id(leaf) for value in values if is_container(value)  # a gradient that is compared
+        self.unchecked = self._numbers_left(values, inside, leaves, gradients, used)
+
+    def _numbers_left(
+        self, values: Sequence[Any], inside: Sequence[Any], leaves: Arrays, gradients: Arrays,
+        used: Sequence[int],
+    ) -> list[Finding]:
+        """The findings on numbers that must be gradients: their label says so, or they stand in a
+        list with a gradient that is compared, and an argument that is a number has no gradient."""
+        beside = {id(leaf) for value in values if is_container(value)
                   and {*used} & {*map(id, flatten(value).values())}
                   for leaf in flatten(value).values()}
         found = {id(value): (name, value) for name, value in leaves.items() if id(value) in beside}
@@ -127,7 +135,7 @@ class LossRun:
         numbers = [name for name, x in flatten(dict(zip(
             self.subject.names, self.subject.inputs, strict=True))).items()
             if name not in gradients and (is_number(x) or (is_array(x) and not x.ndim))]
-        self.unchecked = [
+        return [
             Finding("unchecked", label, f"it is a number: is it the gradient of "
                     f"{' or '.join(numbers)}? gradients=(...) tells it")
             for key, (label, value) in found.items() if numbers and key not in used

@@ -81,10 +81,11 @@ def named_gradients(
     Gradients without a name are those of the inputs, in their order. If there are more of them than
     inputs, each belongs to the first array of the same shape, a list to the first list of the same
     shapes; beside gradients with a name, only those whose label begins as that of a gradient, since
-    a loss may return a state, too. Arguments: parts, what the function returns; labels of the
-    parts, such as dW, or a `Display`; known, the arrays that may have gradients, arguments first;
-    inputs, the names of arguments, if all parts are gradients; same_name, whether a label may be
-    the name of the array.
+    a loss may return a state, too, and none belongs to a target.
+
+    Arguments: parts, what the function returns; labels of the parts, such as dW, or a `Display`;
+    known, the arrays that may have gradients, arguments first; inputs, the names of arguments, if
+    all parts are gradients; same_name, whether a label may be the name of the array.
     """
     by_name: dict[str, Any] = {}
     unnamed: list[tuple[str, Any]] = []

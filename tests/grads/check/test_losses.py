@@ -433,8 +433,8 @@ def decay_of_vector(p, x, y, factor=1.0):
 def likelihood_of_logs(log_w, log_height, log_rate, factor=1.0):
     height, rate, w = np.exp(log_height), np.exp(log_rate), np.exp(log_w)
     r = w @ b[:len(w)] + height * np.exp(-rate * X1) - Y1
-    g_height, g_rate = 2 * r.sum() * 0 + 2 * r @ np.exp(-rate * X1) * height, (
-        -2 * factor * (r @ (height * X1 * np.exp(-rate * X1))) * rate)
+    falling = np.exp(-rate * X1)
+    g_height, g_rate = 2 * r @ falling * height, -2 * factor * r @ (X1 * falling) * height * rate
     return r @ r, (2 * r.sum() * b[:len(w)] * w, g_height, g_rate)
 
 

@@ -258,6 +258,14 @@ def written_out(case: Case, gradients: Arrays) -> Mapping[str, np.ndarray]:
     return {name: dense(d, name, case.inputs) for name, d in gradients.items()}
 
 
+def gradients_at(
+    case: Case, inputs: Arrays, upstream: Arrays, dtype: Any = None
+) -> Mapping[str, np.ndarray]:
+    """The analytic gradients at some inputs, written out in full. The backward gets copies, in
+    another dtype if one is given."""
+    return written_out(case, case.gradients(copies(inputs, dtype), copies(upstream, dtype)))
+
+
 def copies(arrays: Arrays, dtype: Any = None) -> dict[str, np.ndarray]:
     """Copies of arrays, in another dtype if one is given."""
     return {name: np.array(a, dtype) for name, a in arrays.items()}

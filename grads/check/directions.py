@@ -15,7 +15,7 @@ from grads.check.comparison import EXACT, Check, Compared, index_of
 from grads.check.diagnosis.places import place
 from grads.check.evaluate import Line, entry_line
 from grads.check.kinks import find_kink_along
-from grads.check.other_inputs import slopes_at
+from grads.check.other_inputs import derivatives_at, moved
 from grads.check.result import HEADINGS, Row
 from grads.check.watch import PART, Watch
 
@@ -210,12 +210,11 @@ def _wrong_alike(check: Check, name: str) -> bool:
     inputs, near = check.evaluate.inputs, AT_ONCE if check.case.cacheless else NEARBY
     v = rng.normal(size=inputs[name].shape)
     for distance in (0.0, near, near):
-        beside = {key: x * (1 + distance * rng.normal(size=x.shape)) if x.dtype.kind == "f" else x
-                  for key, x in inputs.items()}
-        pair = slopes_at(check.case, check.evaluate, check.upstream, beside, {name: v}, "complex")
-        if pair is None:
+        there = derivatives_at(check.case, check.evaluate, check.upstream,
+                               moved(inputs, distance, rng), [Line({name: v})], "complex")
+        if there is None:
             return False
-        slopes.append((float(pair[0].sum()), float(pair[1].value.sum())))
+        slopes.append((float((there[0][name] * v).sum()), float(there[1].value.sum())))
         if not slopes[-1][1]:
             return False
     analytic, numeric = np.array(slopes).T  # (3,)

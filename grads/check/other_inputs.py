@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from grads.check.analytic import dense
+from grads.check.analytic import copies, gradients_at, validate_gradients
 from grads.check.case import Case
 from grads.check.comparison import COARSE, Check, Compared
-from grads.check.differentiate import Numeric, along, at_entries
-from grads.check.evaluate import Evaluator
+from grads.check.differentiate import Numeric, derivatives
+from grads.check.evaluate import Evaluator, Line, entry_line, weights_of
 
 FAR, NEAR = 1e-3, 1e-8  # relative distances of points where errors are compared
 POINTS = 4  # in each distance
@@ -26,26 +26,27 @@ CLOSE = 0.3  # relative error up to which rounding may be the cause
 Arrays = Mapping[str, np.ndarray]
 
 
-def slopes_at(
-    case: Case, evaluate: Evaluator, upstream: Arrays, inputs: Arrays, direction: Arrays,
-    method: str, dtype: Any = np.float64,
-) -> tuple[np.ndarray, Numeric] | None:
-    """The analytic and the numerical derivative along a direction at other inputs.
+def moved(inputs: Arrays, distance: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Other inputs in this relative distance."""
+    return {name: x * (1 + distance * rng.normal(size=x.shape)) for name, x in inputs.items()}
 
-    Arguments: evaluate, which counts the evaluations; direction, for some of the inputs; dtype of
-    the floating inputs and upstream gradients that the backward gets. Returns the products of
-    gradient and direction of all entries (n,), whose sum is the analytic derivative, and the
-    numerical derivative; None if the code fails at these inputs.
+
+def derivatives_at(
+    case: Case, evaluate: Evaluator, upstream: Arrays, inputs: Arrays, lines: Iterable[Line],
+    method: str, dtype: Any = np.float64,
+) -> tuple[Arrays, Numeric] | None:
+    """The analytic gradients at other inputs, and the numerical derivatives along lines there; None
+    if the code fails there.
+
+    Arguments: evaluate, which counts the evaluations; dtype of the inputs and upstream gradients
+    that the backward gets.
     """
-    arguments = ({name: np.array(a, dtype if np.asarray(a).dtype.kind == "f" else None)
-                  for name, a in arrays.items()} for arrays in (inputs, upstream))
     evaluator = None
     try:
-        gradients = case.gradients(*arguments)
-        terms = [np.ravel(dense(gradients[name], name, inputs) * v)
-                 for name, v in direction.items()]
+        gradients = gradients_at(case, inputs, upstream, dtype)
+        validate_gradients(inputs, gradients)
         evaluator = Evaluator(case.outputs, inputs)
-        return np.concatenate(terms), along(evaluator, inputs, upstream, [direction], method)
+        return gradients, derivatives(evaluator, weights_of(evaluator, upstream), lines, method)
     except Exception:  # the code may not take these inputs
         return None
     finally:
@@ -106,9 +107,8 @@ def _errors_beside(check: Check, choice: str, name: str, where: np.ndarray) -> n
     rng, errors = np.random.default_rng(5), []
     for distance in np.repeat([FAR, NEAR], POINTS):
         near = max(distance, ROUNDINGS * check.eps)
-        moved = {key: x * (1 + near * rng.normal(size=x.shape))
-                 for key, x in check.evaluate.inputs.items()}
-        errors_there, _ = _errors_at(check, choice, name, where, moved)
+        errors_there, _ = _errors_at(check, choice, name, where,
+                                     moved(check.evaluate.inputs, near, rng))
         if errors_there is None:
             return None
         errors.append(errors_there)
@@ -135,16 +135,14 @@ def _errors_at(
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """The relative errors (n,) of entries at other inputs, and their slopes there; no errors if the
     code fails there."""
-    case, weights = check.case, check.weights(choice)
-    moved = {key: np.array(x, case.inputs[key].dtype) for key, x in inputs.items()}
-    upstream = {key: np.array(d, moved[name].dtype) for key, d in weights.items()}
-    try:
-        analytic = dense(case.gradients(dict(moved), upstream)[name], name, moved)
-        evaluator = Evaluator(case.outputs, moved)
-        slopes = at_entries(evaluator, moved, weights, {name: where},
-                            "complex" if check.evaluate.complex_step else "ridders")[name].value
-    except Exception:  # the code may not take these inputs
+    case, upstream = check.case, copies(check.weights(choice), check.case.dtype)
+    there = derivatives_at(
+        case, check.evaluate, upstream,
+        {key: np.array(x, case.inputs[key].dtype) for key, x in inputs.items()},
+        [entry_line(inputs, name, int(k)) for k in where],
+        "complex" if check.evaluate.complex_step else "ridders", None)
+    if there is None:
         return None, np.zeros(len(where))
-    check.evaluate.evaluations += evaluator.evaluations
-    slope = slopes.sum(axis=0)
-    return analytic.reshape(-1)[where].astype(float) / slope - 1, slope
+    gradients, numeric = there
+    slope = numeric.value.sum(axis=0)
+    return gradients[name].reshape(-1)[where].astype(float) / slope - 1, slope

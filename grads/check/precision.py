@@ -12,12 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from grads.check.analytic import dense
+from grads.check.analytic import copies, gradients_at
 from grads.check.case import Case
 from grads.check.comparison import COARSE, EXACT, IN_FLOAT64, SAFETY, Check
-from grads.check.differentiate import Probe, along
+from grads.check.differentiate import Probe
 from grads.check.directions import ALIKE_RATIO, NEARBY, compare_line
 from grads.check.evaluate import Evaluator, Line, weights_of
+from grads.check.other_inputs import derivatives_at, moved
 from grads.check.result import Row
 
 RUNS = 3  # number of repeated computations
@@ -42,11 +43,10 @@ def rounding_of(case: Case, upstream: Arrays, gradients: Arrays) -> dict[str, fl
     """The largest observed rounding of each tensor's gradient. Empty if the gradients are given as
     arrays and so do not depend on the inputs."""
     rng, changes = np.random.default_rng(0), dict.fromkeys(gradients, 0.0)
-    d_outputs = {name: np.array(d, case.dtype) for name, d in upstream.items()}
     for _ in range(RUNS):
-        inputs = {name: _neighbour(value, rng) for name, value in case.inputs.items()}
-        for name, d in case.gradients(inputs, d_outputs).items():
-            gap = np.abs(dense(d, name, case.inputs).astype(float) - gradients[name])
+        inputs = _neighbours(case.inputs, rng)
+        for name, d in gradients_at(case, inputs, copies(upstream, case.dtype)).items():
+            gap = np.abs(d.astype(float) - gradients[name])
             changes[name] = max(changes[name], float(gap[np.isfinite(gap)].max(initial=0.0)))
     return changes if any(changes.values()) else {}
 
@@ -78,15 +78,12 @@ def rounding_of_inputs(check: Check, choice: str, lines: Sequence[Line]) -> np.n
     evaluate, rng = check.evaluate, np.random.default_rng(0)
     slopes = []
     for run in range(RUNS + 1):
-        beside = {name: _neighbour(x, rng) if run and x.dtype.kind == "f" else x
-                  for name, x in evaluate.inputs.items()}
-        try:
-            numeric = along(Evaluator(check.case.outputs, beside), beside, check.weights(choice),
-                            [line.direction for line in lines])
-        except Exception:  # the code may not take these inputs, or complex numbers
+        beside = _neighbours(evaluate.inputs, rng) if run else evaluate.inputs
+        there = derivatives_at(
+            check.case, evaluate, check.weights(choice), beside, lines, "complex")
+        if there is None:
             return np.zeros(len(lines))
-        evaluate.evaluations += len(lines)
-        slopes.append(numeric.value.sum(axis=0))
+        slopes.append(there[1].value.sum(axis=0))
     return np.nan_to_num(np.abs(np.array(slopes[1:]) - slopes[0]).max(axis=0))
 
 
@@ -123,14 +120,11 @@ def unseen(check: Check, row: Row, method: str) -> Row:
 def _slopes_beside(check: Check, name: str, v: np.ndarray) -> np.ndarray:
     """The analytic derivatives along v at the inputs and at points nearby; NaN where the code does
     not take them."""
-    rng, case, slopes = np.random.default_rng(4), check.case, []
-    upstream = {key: np.array(d, case.dtype) for key, d in check.upstream.items()}
+    rng, slopes = np.random.default_rng(4), []
     for distance in (0.0, *[NEARBY] * RUNS):
-        moved = {key: np.array(x * (1 + distance * rng.normal(size=x.shape)), x.dtype)
-                 if x.dtype.kind == "f" else x.copy() for key, x in case.inputs.items()}
+        beside = moved(check.evaluate.inputs, distance, rng)
         try:
-            gradient = dense(case.gradients(moved, dict(upstream))[name], name, moved)
-            slopes.append(float((gradient * v).sum()))
+            slopes.append(float((gradients_at(check.case, beside, check.upstream)[name] * v).sum()))
         except Exception:  # the code may not take these inputs
             slopes.append(np.nan)
     return np.array(slopes)
@@ -211,9 +205,10 @@ def _spacing_of_float32(values: np.ndarray) -> np.ndarray:
     return np.where(held, np.spacing(np.abs(single[0])).astype(float) / 3, 0.0)
 
 
-def _neighbour(value: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The next larger or smaller number, or the same number, at random for each entry."""
-    towards = rng.choice([-np.inf, np.inf], value.shape).astype(value.dtype)
-    moved = np.nextafter(value, towards)
-    return np.array(np.where((rng.random(value.shape) < 0.75) & (value != 0), moved, value),
-                    value.dtype)
+def _neighbours(inputs: Arrays, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Inputs whose entries are the next larger or smaller number, or the same number, at random."""
+    beside = {}
+    for name, x in inputs.items():
+        next_to = np.nextafter(x, rng.choice([-np.inf, np.inf], x.shape).astype(x.dtype))
+        beside[name] = np.where((rng.random(x.shape) < 0.75) & (x != 0), next_to, x)
+    return beside

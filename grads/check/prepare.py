@@ -18,6 +18,7 @@ from grads.check.analytic import (
     Kept,
     copies,
     differing,
+    gradients_at,
     host,
     rounded,
     unequal,
@@ -168,8 +169,7 @@ def gradients_of(
     findings += [Finding("mutated", f"d{name}", "the backward writes into the upstream gradient")
                  for name in differing(d_outputs, copies(upstream, case.dtype))]
     for name in upstream if alone and len(upstream) > 1 else ():
-        d_outputs = copies({name: upstream[name]}, case.dtype)
-        analytic[name] = written_out(case, case.gradients(copies(case.inputs), d_outputs))
+        analytic[name] = gradients_at(case, case.inputs, copies({name: upstream[name]}, case.dtype))
     return analytic
 
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from grads.check.comparison import Check
 from grads.check.continuation.namespace import is_users_module
-from grads.check.other_inputs import slopes_at
+from grads.check.evaluate import Line
+from grads.check.other_inputs import derivatives_at
 from grads.check.result import Finding
 
 Arrays = Mapping[str, np.ndarray]
@@ -160,11 +161,12 @@ def _right_nearby(
     v = {name: (np.abs(x) if x.any() else 1.0) * rng.normal(size=x.shape)
          for name, x in inputs.items() if name in names}
     dtype = check.case.dtype
-    slopes = slopes_at(check.case, check.evaluate, check.upstream, inputs, v,
-                       "complex" if check.evaluate.complex_step else "ridders", dtype)
-    if slopes is None:
+    there = derivatives_at(check.case, check.evaluate, check.upstream, inputs, [Line(v)],
+                           "complex" if check.evaluate.complex_step else "ridders", dtype)
+    if there is None:
         return True
-    terms, numeric = slopes
+    gradients, numeric = there
+    terms = np.concatenate([np.ravel(gradients[name] * v[name]) for name in v])
     gap = abs(float(terms.sum()) - float(numeric.value.sum()))
     close = CLOSE if dtype == np.float64 else 10 * CLOSE
     return not gap > close * float(np.abs(terms).sum()) + 10 * float(numeric.error.sum())

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.analytic import copies, differing, unequal, written_out
+from grads.check.analytic import copies, differing, gradients_at, unequal
 from grads.check.case import Case
 from grads.check.result import Finding
 
@@ -74,9 +74,9 @@ def _scaled(
 ) -> Arrays:
     """The gradients for `factor` times the upstream gradients, divided by `factor`, a power of 2,
     so that rounding does not change."""
-    d_outputs = {name: np.array(factor * d, dtype)
+    d_outputs = {name: factor * d
                  for name, d in copies(upstream, case.dtype).items()}
-    again = written_out(case, case.gradients(copies(case.inputs, dtype), d_outputs))
+    again = gradients_at(case, case.inputs, d_outputs, dtype)
     return {name: again[name] / (factor or 1.0) if name in again
             else np.zeros_like(gradient)  # a gradient may be missing at zero upstream
             for name, gradient in gradients.items()}

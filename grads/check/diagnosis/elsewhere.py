@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.analytic import dense
 from grads.check.case import Case
 from grads.check.continuation.namespace import EMPTY, is_users_module
 from grads.check.copies import deep_copy
 from grads.check.diagnosis.evidence import Array
-from grads.check.evaluate import Evaluator
-from grads.check.other_inputs import slopes_at
+from grads.check.evaluate import Evaluator, Line
+from grads.check.other_inputs import derivatives_at
 
 NEAR = 1e-2  # relative distance to other points, beyond the kinks at this one
 POINTS = 3
@@ -49,19 +48,13 @@ class Probe:
     telling: int = 0  # of the changed data, the one that last told a coincidence
     stop: float | None = None  # CPU seconds at which `paths` ends; None: it has not begun
 
-    def gradients_at(self, inputs: Arrays, upstream: Arrays) -> dict[str, Array]:
-        """The analytic gradients at other inputs."""
-        gradients: Any = self.case.gradients({key: a.copy() for key, a in inputs.items()},
-                                             {key: np.array(d) for key, d in upstream.items()})
-        return {key: np.asarray(dense(d, key, inputs), float) for key, d in gradients.items()}
-
 
 def right_beside(probe: Probe, upstream: Arrays, name: str) -> bool:
     """Whether a function has a slope at points close by, and a gradient is right there."""
     rng = np.random.default_rng(2)
     for _ in range(POINTS):
         inputs = {key: a + NEAR * np.maximum(1, np.abs(a)) * rng.normal(size=a.shape)
-                  if a.dtype.kind == "f" else a for key, a in probe.evaluate.inputs.items()}
+                  for key, a in probe.evaluate.inputs.items()}
         if not _right_at(probe, upstream, name, inputs, rng, True):
             return False
     return True
@@ -75,10 +68,10 @@ def right_elsewhere(probe: Probe, upstream: Arrays, name: str, usual: float) -> 
     """
     rng = np.random.default_rng(3)
     for low, high, exchanged in ELSEWHERE:
-        inputs = {key: a * rng.uniform(low, high, size=a.shape) if a.dtype.kind == "f" else a
+        inputs = {key: a * rng.uniform(low, high, size=a.shape)
                   for key, a in probe.evaluate.inputs.items()}
         if exchanged:
-            inputs = {key: rng.permutation(a.ravel()).reshape(a.shape) if a.dtype.kind == "f" else a
+            inputs = {key: rng.permutation(a.ravel()).reshape(a.shape)
                       for key, a in inputs.items()}
         d = upstream if probe.case.cacheless else {
             key: LARGE * rng.normal(size=np.shape(a)) for key, a in upstream.items()}
@@ -237,11 +230,12 @@ def _right_at(
     """Whether a gradient is right along a random direction at some inputs; None if the function has
     no slope there, the slope zero if it should be `sloping`, or one unlike the `usual`."""
     v = rng.normal(size=inputs[name].shape)
-    slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
-    slope = float(slopes[1].value.sum()) if slopes else 0.0
-    if not slopes or not np.isfinite(slope) or (sloping and not slope):
+    there = derivatives_at(
+        probe.case, probe.evaluate, upstream, inputs, [Line({name: v})], probe.method)
+    slope = float(there[1].value.sum()) if there else 0.0
+    if not there or not np.isfinite(slope) or (sloping and not slope):
         return None
-    terms, numeric = slopes
+    terms, numeric = there[0][name] * v, there[1]
     size = max(float(np.abs(terms).sum()), abs(slope))
     if usual is not None and not usual / UNLIKE <= size <= usual * UNLIKE:
         return None

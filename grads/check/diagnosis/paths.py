@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grads.check.analytic import copies, gradients_at
 from grads.check.diagnosis.candidates import kind
 from grads.check.diagnosis.elsewhere import NEAR, POINTS, Probe
 from grads.check.diagnosis.evidence import Array, Evidence
 from grads.check.diagnosis.instrument import Hooked, called, sources_of
 from grads.check.differentiate import along
 from grads.check.evaluate import Evaluator
+from grads.check.other_inputs import moved
 
 SECONDS = 1.0  # of CPU, for all tensors of a check
 MOST = 250  # evaluations
@@ -53,7 +55,7 @@ def path(probe: Probe, evidence: Evidence, plain: bool) -> str | None:
     Argument: plain, whether the gradient is zero or a multiple of the right one. A multiple is then
     an accident, as 0.2 for p and q with p + 5 q = 0, unless the path is forgotten.
     """
-    codes = called(lambda: probe.case.outputs(_copied(probe.evaluate.inputs)))
+    codes = called(lambda: probe.case.outputs(copies(probe.evaluate.inputs)))
     hooked = Hooked(sources_of(codes))
     if probe.stop is None:
         probe.stop = time.process_time() + SECONDS
@@ -77,16 +79,10 @@ def path(probe: Probe, evidence: Evidence, plain: bool) -> str | None:
     return phrases[min(phrases)] if phrases else None
 
 
-def _copied(inputs: Arrays) -> dict[str, Array]:
-    return {key: np.array(a) for key, a in inputs.items()}
-
-
 def _sample(probe: Probe, evidence: Evidence, hooked: Hooked, number: int) -> Sample:
     """A sample; the first is at the inputs themselves."""
     rng = np.random.default_rng(number)
-    distance = NEAR if number else 0.0
-    inputs = {key: np.asarray(a + distance * np.abs(a) * rng.normal(size=a.shape))
-              if a.dtype.kind == "f" else a for key, a in probe.evaluate.inputs.items()}
+    inputs = moved(probe.evaluate.inputs, NEAR if number else 0.0, rng)
     v = rng.normal(size=inputs[evidence.name].shape)
     values: dict[int, list[Any]] = {}
 
@@ -96,8 +92,8 @@ def _sample(probe: Probe, evidence: Evidence, hooked: Hooked, number: int) -> Sa
         return value
 
     with hooked.hook(record):
-        probe.case.outputs(_copied(inputs))
-    terms = v * probe.gradients_at(inputs, evidence.upstream)[evidence.name]
+        probe.case.outputs(copies(inputs))
+    terms = v * gradients_at(probe.case, inputs, evidence.upstream)[evidence.name]
     slope, size = _slope(probe, evidence, inputs, v)
     rounding = ROUNDING.get(probe.method, ROUNDING_OF_DIFFERENCES)
     return Sample(inputs, v, values, float(terms.sum()) - slope, slope,

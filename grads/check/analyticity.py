@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from grads.check.differentiate import AMPLIFIES, EPS, ROUNDINGS, Numeric, Probe, largest_step
-from grads.check.evaluate import Evaluator, Line, weights_of
+from grads.check.evaluate import Evaluator, Line
 from grads.check.kinks import find_kink_along
 from grads.check.precision import observe_noise
 
@@ -36,11 +36,11 @@ def second_direction(
     with the derivative `by_complex_step`. Returns "" if they agree at one of four step sizes, or
     if rounding is too large to decide. Otherwise returns why the complex step cannot be used.
     """
-    probe = Probe(evaluate, weights_of(evaluate, upstream), line)
+    probe = Probe(evaluate, upstream, line)
     if not _agree_within(probe, 1 + 1j, None):
         known = dict(evaluate.noise)
         observe_noise(evaluate, line, QUIET)  # as of 1 - sigm(10), which is rounded to 11 digits
-        probe = Probe(evaluate, weights_of(evaluate, upstream), line)
+        probe = Probe(evaluate, upstream, line)
         if not _agree_within(probe, 1 + 1j, None):
             evaluate.noise = known
             size = sum(float(np.abs(weight * base).sum())
@@ -57,7 +57,7 @@ def real_direction(
     evaluate: Evaluator, upstream: Mapping[str, Any], line: Line, by_complex_step: Numeric
 ) -> str:
     """As `second_direction`, by real steps: their differences must agree with `by_complex_step`."""
-    probe = Probe(evaluate, weights_of(evaluate, upstream), line)
+    probe = Probe(evaluate, upstream, line)
     if _agree_within(probe, 1.0, by_complex_step):
         return ""
     return "f: real differences say otherwise: it computes something else with complex numbers"

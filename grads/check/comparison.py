@@ -21,7 +21,7 @@ import numpy as np
 
 from grads.check.case import Case
 from grads.check.differentiate import AMPLIFIES, Numeric, derivatives
-from grads.check.evaluate import Evaluator, Line, entry_line, length, weights_of
+from grads.check.evaluate import Evaluator, Line, entry_line, length
 from grads.check.result import HEADINGS, Row
 from grads.check.watch import Watch
 
@@ -119,7 +119,7 @@ class Check:
 
     def along(self, lines: Sequence[Line], method: str) -> Numeric:
         """The numerical derivatives along lines, through each output."""
-        return derivatives(self.evaluate, weights_of(self.evaluate, self.upstream), lines, method)
+        return derivatives(self.evaluate, self.upstream, lines, method)
 
     def at(self, name: str, where: np.ndarray, method: str) -> Numeric:
         """The numerical derivatives at entries of a tensor, through each output."""

@@ -34,7 +34,7 @@ from grads.check.kinks import Kink, find_kink
 
 __all__ = [
     "METHODS", "Evaluator", "Function", "Kink", "NotAnalytic", "Numeric", "Probe",
-    "along", "at_entries", "central_difference", "complex_step", "find_kink", "forward_difference",
+    "at_entries", "central_difference", "complex_step", "find_kink", "forward_difference",
     "largest_step", "ridders",
 ]
 
@@ -84,59 +84,33 @@ def at_entries(
     method is "complex" and f cannot be continued.
     """
     evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs)
-    weights, by_name = weights_of(evaluate, upstream), {}
+    by_name = {}
     for name, entries in positions.items():
-        where = np.asarray(entries, np.int64).reshape(-1)
-        size = _floating(evaluate, name, "positions").size
-        if where.size and not 0 <= where.min() <= where.max() < size:
-            raise ValueError(f"positions: expected {name!r} in 0..{size - 1}, "
+        x, where = evaluate.inputs.get(name), np.asarray(entries, np.int64).reshape(-1)
+        if x is None or x.dtype.kind != "f":
+            kind = "none of that name" if x is None else x.dtype
+            raise ValueError(f"positions: expected the name of a floating input, got {name!r}: "
+                             f"{kind}")
+        if where.size and not 0 <= where.min() <= where.max() < x.size:
+            raise ValueError(f"positions: expected {name!r} in 0..{x.size - 1}, "
                              f"got {where.min()}..{where.max()}")
         lines = (entry_line(evaluate.inputs, name, int(entry)) for entry in where)
-        by_name[name] = derivatives(evaluate, weights, lines, method, **options)
+        by_name[name] = derivatives(evaluate, upstream, lines, method, **options)
     return by_name
 
 
-def along(
-    f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any],
-    directions: Iterable[Mapping[str, Any]], method: str = "complex", **options: Any,
-) -> Numeric:
-    """The derivatives along directions.
-
-    Arguments: directions, each with an array for some of the inputs, of the input's shape; the
-    other arguments and the errors are those of `at_entries`. Returns a row for each output, in
-    upstream's order, and a column for each direction.
-    """
-    evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs)
-    lines = [Line({name: np.asarray(d, np.float64) for name, d in direction.items()})
-             for direction in directions]
-    for line in lines:
-        for name, d in line.direction.items():
-            shape = _floating(evaluate, name, "directions").shape
-            if d.shape != shape:
-                raise ValueError(f"directions: expected {name!r} of shape {shape}, got {d.shape}")
-    return derivatives(evaluate, weights_of(evaluate, upstream), lines, method, **options)
-
-
-def _floating(evaluate: Evaluator, name: str, argument: str) -> Array:
-    """The floating input of this name. Raises ValueError if there is none."""
-    value = evaluate.inputs.get(name)
-    if value is None or value.dtype.kind != "f":
-        kind = "none of that name" if value is None else value.dtype
-        raise ValueError(f"{argument}: expected the name of a floating input, got {name!r}: {kind}")
-    return value
-
-
 def derivatives(
-    evaluate: Evaluator, weights: Mapping[str, Array], lines: Iterable[Line], method: str,
+    evaluate: Evaluator, upstream: Mapping[str, Any], lines: Iterable[Line], method: str,
     **options: Any,
 ) -> Numeric:
-    """The derivatives along each line by a method. Arguments: weights, as those of `Probe`."""
+    """The derivatives along lines by a method: a row for each output, in upstream's order, and a
+    column for each line."""
     if method not in METHODS:
         raise ValueError(f"method: expected one of {sorted(METHODS)}, got {method!r}")
     with np.errstate(all="ignore"):  # a step may leave the domain, which the error estimate shows
-        numbers = [METHODS[method](Probe(evaluate, weights, line), **options) for line in lines]
+        numbers = [METHODS[method](Probe(evaluate, upstream, line), **options) for line in lines]
     if not numbers:
-        return Numeric(*np.zeros((3, len(weights), 0)))
+        return Numeric(*np.zeros((3, len(upstream), 0)))
     return Numeric(*(np.array(values).T for values in zip(*numbers, strict=True)))
 
 
@@ -150,7 +124,8 @@ class Probe:
     values at t = 0, (size,).
     """
 
-    def __init__(self, evaluate: Evaluator, weights: Mapping[str, Array], line: Line) -> None:
+    def __init__(self, evaluate: Evaluator, upstream: Mapping[str, Any], line: Line) -> None:
+        weights = weights_of(evaluate, upstream)
         self.alone = not evaluate.complex_step
         self._evaluate, self._line, self._names = evaluate, line, list(weights)
         self.coarse, self.unit, self.near = line.scales(evaluate.inputs)

@@ -169,19 +169,14 @@ def weights_of(evaluate: Evaluator, upstream: Mapping[str, Any]) -> dict[str, Ar
     outputs."""
     weights = {name: np.asarray(d_out, np.float64) for name, d_out in upstream.items()}
     shapes = {name: out.shape for name, out in evaluate.outputs.items()}
-    if not weights or any(shapes.get(name) != weight.shape for name, weight in weights.items()):
-        raise _unfitting(weights, shapes)
-    return {name: weight.reshape(-1) for name, weight in weights.items()}
-
-
-def _unfitting(weights: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> ValueError:
-    """The error for the first upstream gradient that fits no output."""
     if not shapes:
-        return ValueError("f: expected at least one output, got none")
+        raise ValueError("f: expected at least one output, got none")
+    if not weights:
+        raise ValueError("upstream: expected the gradient of at least one output, got none")
     for name, weight in weights.items():
         if name not in shapes:
-            return ValueError(f"upstream: expected names of {sorted(shapes)}, got {name!r}")
+            raise ValueError(f"upstream: expected names of {sorted(shapes)}, got {name!r}")
         if weight.shape != shapes[name]:
-            return ValueError(f"upstream: expected {name!r} of shape {shapes[name]}, "
-                              f"got {weight.shape}")
-    return ValueError("upstream: expected the gradient of at least one output, got none")
+            raise ValueError(f"upstream: expected {name!r} of shape {shapes[name]}, "
+                             f"got {weight.shape}")
+    return {name: weight.reshape(-1) for name, weight in weights.items()}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from grads.check.analytic import name_inputs, validate_inputs
-from grads.check.differentiate import NotAnalytic, Numeric, along, at_entries
-from grads.check.evaluate import Evaluator
+from grads.check.differentiate import NotAnalytic, Numeric, at_entries, derivatives
+from grads.check.evaluate import Evaluator, Line
 from grads.check.nesting import flatten
 
 LARGEST = 1_000_000  # derivatives: more are not read by anyone
@@ -36,13 +36,13 @@ def jacobian(f: Callable[..., Any], inputs: Any) -> Any:
         return {f"{name} {k}": x for name, out in outputs.items()
                 for k, x in enumerate(np.ravel(out))}
 
-    derivatives = _derivatives(Evaluator(elements, named))
+    by_input = _derivatives(Evaluator(elements, named))
     rows = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in shapes.values())])
     by_output = {name: {key: J[start:stop].reshape(*shape, *np.shape(named[key]))
-                        for key, J in derivatives.items()}
+                        for key, J in by_input.items()}
                  for (name, shape), start, stop in zip(
                      shapes.items(), rows, rows[1:], strict=False)}
-    return _unwrapped({name: _unwrapped(by_input) for name, by_input in by_output.items()})
+    return _unwrapped({name: _unwrapped(parts) for name, parts in by_output.items()})
 
 
 def _derivatives(evaluate: Evaluator) -> dict[str, Any]:
@@ -54,8 +54,8 @@ def _derivatives(evaluate: Evaluator) -> dict[str, Any]:
     entries = {name: np.arange(x.size) for name, x in evaluate.inputs.items()}
 
     def by(method: str) -> dict[str, Any]:
-        derivatives = at_entries(evaluate, {}, upstream, entries, method)
-        return {name: numeric.value for name, numeric in derivatives.items()}
+        numbers = at_entries(evaluate, {}, upstream, entries, method)
+        return {name: numeric.value for name, numeric in numbers.items()}
 
     try:
         exact = by("complex")
@@ -63,7 +63,7 @@ def _derivatives(evaluate: Evaluator) -> dict[str, Any]:
         return by("ridders")
     rng = np.random.default_rng(0)
     v = {name: rng.normal(size=x.shape) for name, x in evaluate.inputs.items()}
-    confirmed = _agree(exact, v, along(evaluate, {}, upstream, [v], "ridders"))
+    confirmed = _agree(exact, v, derivatives(evaluate, upstream, [Line(v)], "ridders"))
     return exact if confirmed else by("ridders")
 
 

@@ -11,7 +11,7 @@ from grads.check.analytic import copies, gradients_at, validate_gradients
 from grads.check.case import Case
 from grads.check.comparison import COARSE, Check, Compared
 from grads.check.differentiate import Numeric, derivatives
-from grads.check.evaluate import Evaluator, Line, entry_line, weights_of
+from grads.check.evaluate import Evaluator, Line, entry_line
 
 FAR, NEAR = 1e-3, 1e-8  # relative distances of points where errors are compared
 POINTS = 4  # in each distance
@@ -46,7 +46,7 @@ def derivatives_at(
         gradients = gradients_at(case, inputs, upstream, dtype)
         validate_gradients(inputs, gradients)
         evaluator = Evaluator(case.outputs, inputs)
-        return gradients, derivatives(evaluator, weights_of(evaluator, upstream), lines, method)
+        return gradients, derivatives(evaluator, upstream, lines, method)
     except Exception:  # the code may not take these inputs
         return None
     finally:

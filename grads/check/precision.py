@@ -17,7 +17,7 @@ from grads.check.case import Case
 from grads.check.comparison import COARSE, EXACT, IN_FLOAT64, SAFETY, Check
 from grads.check.differentiate import Probe
 from grads.check.directions import ALIKE_RATIO, NEARBY, compare_line
-from grads.check.evaluate import Evaluator, Line, weights_of
+from grads.check.evaluate import Evaluator, Line
 from grads.check.other_inputs import derivatives_at, moved
 from grads.check.result import Row
 
@@ -133,7 +133,7 @@ def _slopes_beside(check: Check, name: str, v: np.ndarray) -> np.ndarray:
 def _moves_at_last(check: Check, line: Line) -> bool:
     """Whether a long step changes the outputs a little, and by more than rounding: steps of about
     the same length change them by about as much."""
-    probe = Probe(check.evaluate, weights_of(check.evaluate, check.upstream), line)
+    probe = Probe(check.evaluate, check.upstream, line)
     size = sum(float(np.abs(weight * base).sum())
                for base, weight in zip(probe.base, probe.weights, strict=True))
     rounding = float(np.finfo(np.float64).eps) * size

@@ -20,8 +20,8 @@ from grads.check.diagnosis.candidates import kind
 from grads.check.diagnosis.elsewhere import NEAR, POINTS, Probe
 from grads.check.diagnosis.evidence import Array, Evidence
 from grads.check.diagnosis.instrument import Hooked, called, sources_of
-from grads.check.differentiate import along
-from grads.check.evaluate import Evaluator
+from grads.check.differentiate import derivatives
+from grads.check.evaluate import Evaluator, Line
 from grads.check.other_inputs import moved
 
 SECONDS = 1.0  # of CPU, for all tensors of a check
@@ -105,7 +105,7 @@ def _slope(
 ) -> tuple[float, float]:
     """The derivative along a direction, and the size of its terms."""
     evaluator = Evaluator(probe.case.outputs, inputs, outputs=probe.evaluate.outputs)
-    numeric = along(evaluator, inputs, evidence.upstream, [{evidence.name: v}], probe.method)
+    numeric = derivatives(evaluator, evidence.upstream, [Line({evidence.name: v})], probe.method)
     probe.evaluate.evaluations += evaluator.evaluations
     return float(numeric.value.sum()), float(numeric.scale.sum())
 

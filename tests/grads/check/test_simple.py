@@ -9,7 +9,8 @@ import pytest
 
 import grads.check
 from grads.check import check_gradients, simple
-from grads.check.differentiate import along
+from grads.check.differentiate import derivatives
+from grads.check.evaluate import Evaluator, Line
 
 RNG = np.random.default_rng(4)
 X, W, D = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 4)), RNG.normal(size=(3, 4))
@@ -43,7 +44,8 @@ def test_same_derivative_and_same_verdict(f, gradient):
     v = np.random.default_rng(5).normal(size=X.shape)
     for method, compute in (("complex", simple.complex_step),
                             ("central", simple.central_difference)):
-        ours = along(lambda a: {"y": f(a["x"])}, {"x": X}, {"y": D}, [{"x": v}], method).value[0, 0]
+        evaluate = Evaluator(lambda a: {"y": f(a["x"])}, {"x": X})
+        ours = derivatives(evaluate, {"y": D}, [Line({"x": v})], method).value[0, 0]
         allowed = 1e-12 if method == "complex" else 1e-9
         assert abs(np.sum(D * compute(f, X, v)) - ours) <= allowed * abs(ours)
     dx = gradient(X, D)

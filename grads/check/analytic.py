@@ -114,7 +114,13 @@ class Form(NamedTuple):
 
     def gradients(self, gradients: Any) -> dict[str, Any]:
         """Name -> gradient, from gradients in the form of the inputs."""
-        known = name_gradients(gradients, self)
+        given = _as_sequence(gradients, *self.parts.values()) if len(self.parts) == 1 else gradients
+        if isinstance(given, Mapping):
+            known = dict(given)
+        elif isinstance(given, (list, tuple)) and len(given) == len(self.parts):
+            known = dict(zip(self.parts, given, strict=True))
+        else:
+            known = _of_some_inputs(gradients, self)
         leaves = matched(known, self.parts) if self.nested else known
         for name in [name for name in self.held if isinstance(leaves.get(name), np.ndarray)]:
             raise no_derivative(name, host(self.held[name]))
@@ -158,17 +164,6 @@ def name_inputs(
     return floating, Form(inputs, parts, nested, held, wanted or ())
 
 
-def name_gradients(gradients: Any, form: Form) -> dict[str, Any]:
-    """Gradients by the names of the inputs."""
-    parts = form.parts
-    given = _as_sequence(gradients, *parts.values()) if len(parts) == 1 else gradients
-    if isinstance(given, Mapping):
-        return dict(given)
-    if isinstance(given, (list, tuple)) and len(given) == len(parts):
-        return dict(zip(parts, given, strict=True))
-    return _of_some_inputs(gradients, form)
-
-
 def _of_some_inputs(gradients: Any, form: Form) -> dict[str, Any]:
     """Gradients by the names of the floating inputs, or of those that are wanted. Raises ValueError
     if their number is another."""
@@ -210,13 +205,6 @@ def dense(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
 
     Raises ValueError if it is no array of numbers.
     """
-    if isinstance(gradient, np.ndarray) and gradient.dtype.kind in "fciub":
-        return gradient
-    return _other_gradient(gradient, name, inputs)
-
-
-def _other_gradient(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
-    """A gradient that is no NumPy array, as a NumPy array."""
     if gradient is None:
         raise ValueError(f"gradients: expected an array for {name!r}, got None: {NOTHING} If it "
                          "has no gradient, return zeros, or leave it out of what is checked")
@@ -255,7 +243,8 @@ def _kind(value: Any) -> str:
 
 def written_out(case: Case, gradients: Arrays) -> Mapping[str, np.ndarray]:
     """All gradients of a case, written out in full."""
-    return {name: dense(d, name, case.inputs) for name, d in gradients.items()}
+    return {name: d if isinstance(d, np.ndarray) and d.dtype.kind in "fciub"
+            else dense(d, name, case.inputs) for name, d in gradients.items()}
 
 
 def gradients_at(

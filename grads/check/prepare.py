@@ -273,12 +273,12 @@ def _arrays(cache: Any) -> Iterator[np.ndarray]:
 # --- names and padding ----------------------------------------------------------------------------
 
 
-def wanted_names(inputs: Arrays, names: Sequence[str] | None) -> list[str]:
-    """The names of the inputs to check. Raises ValueError for an unknown name."""
-    for name in names or []:
+def wanted_names(inputs: Arrays, names: Sequence[str]) -> list[str]:
+    """The names of the inputs to check, as given. Raises ValueError for an unknown name."""
+    for name in names:
         if name not in inputs:
             raise ValueError(f"names: expected some of {', '.join(inputs)}, got {name!r}")
-    return list(inputs if names is None else names)
+    return list(names)
 
 
 def padding_findings(

@@ -16,7 +16,8 @@ from exercises import NUMBER, difference, exercise, verdict
 from mistakes import CHECKING as MISTAKES
 
 from grads.check import check_gradients, check_pair, simple
-from grads.check.differentiate import at_entries, find_kink
+from grads.check.differentiate import at_entries
+from grads.check.kinks import find_kink
 from grads.derivations import rnn
 from grads.derivations.calculus import softmax, softmax_grad, tanh_prime
 from nmt.data.batches import stream_batches

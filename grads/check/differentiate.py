@@ -25,18 +25,10 @@ from grads.check.evaluate import (
     Evaluator,
     Function,
     Line,
-    NotAnalytic,
     entry_line,
     length,
     weights_of,
 )
-from grads.check.kinks import Kink, find_kink
-
-__all__ = [
-    "METHODS", "Evaluator", "Function", "Kink", "NotAnalytic", "Numeric", "Probe",
-    "at_entries", "central_difference", "complex_step", "find_kink", "forward_difference",
-    "largest_step", "ridders",
-]
 
 EPS = float(np.finfo(np.float64).eps)
 ROUNDINGS = 4.0  # assumed rounding error of an output, in units of eps times its size

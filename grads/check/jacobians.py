@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from grads.check.analytic import name_inputs, validate_inputs
-from grads.check.differentiate import NotAnalytic, Numeric, at_entries, derivatives
-from grads.check.evaluate import Evaluator, Line
+from grads.check.differentiate import Numeric, at_entries, derivatives
+from grads.check.evaluate import Evaluator, Line, NotAnalytic
 from grads.check.nesting import flatten
 
 LARGEST = 1_000_000  # derivatives: more are not read by anyone

@@ -73,6 +73,16 @@ def test_pair_with_two_outputs_and_names_from_the_signature():
     assert all(0 < row.error < 1e-9 for row in report.rows)
 
 
+def test_an_output_that_is_a_number_of_python_beside_an_array():
+    """It has no shape and no dtype of its own, and none is needed for its zero upstream gradient.
+    """
+    def forward(x):
+        return (x * x, float((x**3).sum())), x
+
+    assert check_pair(forward, lambda d, x: 2 * x * d[0] + 3 * x**2 * d[1], [X]).ok
+    assert check_pair(forward, lambda d, x: 2 * x * d[0], [X]).verdict == "wrong"
+
+
 def test_mappings_of_outputs_and_nested_ones():
     def run(p):
         return {"h": np.tanh(p["x"]), "last": [p["x"] ** 2, (p["x"] ** 3,)]}, p["x"]

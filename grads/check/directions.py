@@ -211,7 +211,7 @@ def _wrong_alike(check: Check, name: str) -> bool:
     v = rng.normal(size=inputs[name].shape)
     for distance in (0.0, near, near):
         there = derivatives_at(check.case, check.evaluate, check.upstream,
-                               moved(inputs, distance, rng), [Line({name: v})], "complex")
+                               moved(inputs, distance, rng), [Line({name: v})])
         if there is None:
             return False
         slopes.append((float((there[0][name] * v).sum()), float(there[1].value.sum())))

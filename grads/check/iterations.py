@@ -57,7 +57,7 @@ def largest_jump(check: Check) -> float:
     place, only those of a jump stay as large.
     """
     evaluate, weights = check.evaluate, weights_of(check.evaluate, check.upstream)
-    names = [name for name, x in evaluate.inputs.items() if x.dtype.kind == "f" and x.size]
+    names = [name for name, x in evaluate.inputs.items() if x.size]
     line = lines_together(evaluate.inputs, names, np.random.default_rng(8), 1, relative=True)[0]
     at, width, jump = 0.0, AROUND, np.inf
     for _ in range(3):

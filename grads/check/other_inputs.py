@@ -33,15 +33,16 @@ def moved(inputs: Arrays, distance: float, rng: np.random.Generator) -> dict[str
 
 def derivatives_at(
     case: Case, evaluate: Evaluator, upstream: Arrays, inputs: Arrays, lines: Iterable[Line],
-    method: str, dtype: Any = np.float64,
+    method: str = "", dtype: Any = np.float64,
 ) -> tuple[Arrays, Numeric] | None:
     """The analytic gradients at other inputs, and the numerical derivatives along lines there; None
     if the code fails there.
 
-    Arguments: evaluate, which counts the evaluations; dtype of the inputs and upstream gradients
-    that the backward gets.
+    Arguments: evaluate, which counts the evaluations; method, by default the complex step, or
+    Ridders' differences where that does not suit; dtype of the inputs and upstream gradients that
+    the backward gets, None for their own.
     """
-    evaluator = None
+    evaluator, method = None, method or ("complex" if evaluate.complex_step else "ridders")
     try:
         gradients = gradients_at(case, inputs, upstream, dtype)
         validate_gradients(inputs, gradients)
@@ -107,11 +108,10 @@ def _errors_beside(check: Check, choice: str, name: str, where: np.ndarray) -> n
     rng, errors = np.random.default_rng(5), []
     for distance in np.repeat([FAR, NEAR], POINTS):
         near = max(distance, ROUNDINGS * check.eps)
-        errors_there, _ = _errors_at(check, choice, name, where,
-                                     moved(check.evaluate.inputs, near, rng))
-        if errors_there is None:
+        there = _errors_at(check, choice, name, where, moved(check.evaluate.inputs, near, rng))
+        if there is None:
             return None
-        errors.append(errors_there)
+        errors.append(there[0])
     return np.reshape(errors, (2, POINTS, -1))
 
 
@@ -124,25 +124,25 @@ def _saturated(
     that are subtracted. A mistake would show at half the inputs, too.
     """
     halves = {key: x / 2 for key, x in check.evaluate.inputs.items()}
-    errors, slopes_there = _errors_at(check, choice, name, where, halves)
-    if errors is None:
+    there = _errors_at(check, choice, name, where, halves)
+    if there is None:
         return np.zeros(len(where), bool)
-    return (np.abs(errors) < COARSE) & (np.abs(slopes_there) > GROWN * np.abs(slopes))
+    errors, larger = there
+    return (np.abs(errors) < COARSE) & (np.abs(larger) > GROWN * np.abs(slopes))
 
 
 def _errors_at(
     check: Check, choice: str, name: str, where: np.ndarray, inputs: Arrays
-) -> tuple[np.ndarray | None, np.ndarray]:
-    """The relative errors (n,) of entries at other inputs, and their slopes there; no errors if the
-    code fails there."""
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The relative errors (n,) of entries at other inputs, and their slopes there; None if the code
+    fails there."""
     case, upstream = check.case, copies(check.weights(choice), check.case.dtype)
     there = derivatives_at(
         case, check.evaluate, upstream,
         {key: np.array(x, case.inputs[key].dtype) for key, x in inputs.items()},
-        [entry_line(inputs, name, int(k)) for k in where],
-        "complex" if check.evaluate.complex_step else "ridders", None)
+        [entry_line(inputs, name, int(k)) for k in where], dtype=None)
     if there is None:
-        return None, np.zeros(len(where))
+        return None
     gradients, numeric = there
     slope = numeric.value.sum(axis=0)
     return gradients[name].reshape(-1)[where].astype(float) / slope - 1, slope

@@ -79,8 +79,7 @@ def rounding_of_inputs(check: Check, choice: str, lines: Sequence[Line]) -> np.n
     slopes = []
     for run in range(RUNS + 1):
         beside = _neighbours(evaluate.inputs, rng) if run else evaluate.inputs
-        there = derivatives_at(
-            check.case, evaluate, check.weights(choice), beside, lines, "complex")
+        there = derivatives_at(check.case, evaluate, check.weights(choice), beside, lines)
         if there is None:
             return np.zeros(len(lines))
         slopes.append(there[1].value.sum(axis=0))

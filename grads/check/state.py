@@ -161,8 +161,8 @@ def _right_nearby(
     v = {name: (np.abs(x) if x.any() else 1.0) * rng.normal(size=x.shape)
          for name, x in inputs.items() if name in names}
     dtype = check.case.dtype
-    there = derivatives_at(check.case, check.evaluate, check.upstream, inputs, [Line(v)],
-                           "complex" if check.evaluate.complex_step else "ridders", dtype)
+    there = derivatives_at(
+        check.case, check.evaluate, check.upstream, inputs, [Line(v)], dtype=dtype)
     if there is None:
         return True
     gradients, numeric = there

@@ -20,7 +20,6 @@ from grads.check.analytic import (
     differing,
     gradients_at,
     host,
-    rounded,
     unequal,
     validate_gradients,
     validate_upstream,
@@ -140,8 +139,7 @@ def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> dict[str, 
     findings += [Finding("not finite", name, "the output is NaN or infinite")
                  for name, out in outputs.items() if not np.isfinite(out).all()]
     findings += [Finding("random", name, "two runs of the function differ: freeze its random "
-                         "numbers (a dropout mask, a seed)") for name in differing(again, outputs)
-                 if not rounded(again[name], outputs[name])]
+                         "numbers (a dropout mask, a seed)") for name in unequal(again, outputs)]
     return outputs
 
 
@@ -227,8 +225,13 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
     except Exception as error:
         return [Finding("cache", "backward", "a second call of the backward on the same cache "
                         f"fails, {type(error).__name__}: {error}: it changes its cache")]
-    names = differing(again, first)
-    return _second_call(names, again, first) if names else []
+    names = unequal(again, first)
+    if names and all(np.allclose(again[name], 2 * first[name]) for name in names):
+        return [Finding("cache", f"d{name}", "the second is twice the first when the backward is "
+                        "called again: is it not set to zero before it is added to?")
+                for name in names]
+    return [Finding("cache", "backward", "a second call of the backward on the same cache gives "
+                    "something else: it changes its cache")] if names else []
 
 
 def _backward(case: Case, upstream: Arrays, outputs: Mapping[str, Any], cache: Any) -> Arrays:
@@ -236,19 +239,6 @@ def _backward(case: Case, upstream: Arrays, outputs: Mapping[str, Any], cache: A
     d_outputs = {name: np.array(upstream.get(name, np.zeros(np.shape(out))), case.dtype)
                  for name, out in outputs.items()}
     return copies(written_out(case, case.vjp(d_outputs, cache)))
-
-
-def _second_call(names: Sequence[str], again: Arrays, first: Arrays) -> list[Finding]:
-    """The findings on gradients that a second call of the backward changes."""
-    names = [name for name in names if not rounded(again[name], first[name])]
-    if not names:
-        return []
-    if all(np.allclose(again[name], 2 * first[name]) for name in names):
-        return [Finding("cache", f"d{name}", "the second is twice the first when the backward is "
-                        "called again: is it not set to zero before it is added to?")
-                for name in names]
-    return [Finding("cache", "backward", "a second call of the backward on the same cache gives "
-                    "something else: it changes its cache")]
 
 
 def _arrays(cache: Any) -> Iterator[np.ndarray]:

@@ -59,9 +59,9 @@ class Case:
         if self.cacheless:
             return self.vjp(d_outputs, inputs)
         outputs, cache = self.forward(inputs)
-        module, dtype = array_module(*inputs.values()), next(iter(inputs.values())).dtype
         return self.vjp({
-            name: d_outputs[name] if name in d_outputs else module.zeros(np.shape(out), dtype)
+            name: d_outputs[name] if name in d_outputs
+            else array_module(*inputs.values()).zeros(np.shape(out), self.dtype)
             for name, out in outputs.items()}, cache)
 
 

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 import backend
-from backend.switch import registered
 from grads.check.continuation.array import INSTALLED, Continued, continued, plain, wrapped
 from grads.check.continuation.rules import LIKE, Rule, created, dual
 
@@ -185,8 +184,7 @@ def is_users_module(name: str) -> bool:
 
 # --- a run --------------------------------------------------------------------------------------
 
-if registered(Continued) is None:
-    backend.register(Continued, np)
+backend.register(Continued, np)
 
 
 def continue_run(

@@ -199,7 +199,7 @@ def decided(
     check: Check, choice: str, line: Line, methods: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
     """The status of a line that one method found wrong, by all methods together, and its hints."""
-    from grads.check.diagnosis.elsewhere import Probe, right_beside
+    from grads.check.diagnosis.elsewhere import right_beside
 
     weights = check.weights(choice)
     if find_kink_along(check.evaluate, weights, line.direction) is None:
@@ -218,8 +218,7 @@ def decided(
         return ("disagree", (_apart(methods), *agreed)) if "right" in words else ("wrong", agreed)
     doubtful = [result for method in methods
                 if (result := cleared(check, choice, line, method)).word == "wrong"]
-    probe = Probe(check.case, check.evaluate, "ridders")
-    if not doubtful or all(right_beside(probe, weights, name) for name in line.direction):
+    if not doubtful or all(right_beside(check, weights, name) for name in line.direction):
         return "inconclusive", ("random directions cross kinks; beside them the gradient is right",)
     alone = [_only(result.line, *result.entries[0]) for result in doubtful if result.entries]
     if any(all(compare_line(check, choice, entry, method).words[0] == "wrong"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from grads.check.comparison import Check, index_of
-from grads.check.diagnosis.elsewhere import Probe, right_beside
+from grads.check.diagnosis.elsewhere import right_beside
 from grads.check.differentiate import Numeric
 from grads.check.evaluate import entry_line
 from grads.check.kinks import find_kink, find_kink_along
@@ -28,7 +28,6 @@ def kinks_of(
     """Search for kinks at entries that are not right. Updates `status`. Returns a hint for each
     kink, and the flat positions of the kinks."""
     evaluate, weights = check.evaluate, check.weights(choice)
-    probe = Probe(check.case, evaluate, "ridders")
     analytic, x = check.analytic[choice][name].reshape(-1), evaluate.inputs[name]
     suspicious = [position for position, word in status.items() if word != "ok"]
     hints: list[str] = []
@@ -57,7 +56,7 @@ def kinks_of(
         between = low - slack <= analytic[position] <= high + slack
         box = None if between else _box(check, weights, name, position)
         alone = box is not None and not box[0] - slack <= analytic[position] <= box[1] + slack
-        if not between and not alone and right_beside(probe, weights, name):
+        if not between and not alone and right_beside(check, weights, name):
             hints.append(f"{index}: {MEET}")
             continue
         if not between:
@@ -132,4 +131,4 @@ def _kinks_meet(check: Check, weights: Mapping[str, np.ndarray], name: str) -> b
     gradient is right nearby."""
     v = np.random.default_rng(3).normal(size=check.evaluate.inputs[name].shape)
     return find_kink_along(check.evaluate, weights, {name: v}) is not None and right_beside(
-        Probe(check.case, check.evaluate, "ridders"), weights, name)
+        check, weights, name)

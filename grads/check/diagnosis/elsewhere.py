@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from grads.check.case import Case
+from grads.check.comparison import Check
 from grads.check.continuation.namespace import EMPTY, is_users_module
 from grads.check.copies import deep_copy
 from grads.check.diagnosis.evidence import Array
@@ -49,9 +50,10 @@ class Probe:
     stop: float | None = None  # CPU seconds at which `paths` ends; None: it has not begun
 
 
-def right_beside(probe: Probe, upstream: Arrays, name: str) -> bool:
-    """Whether a function has a slope at points close by, and a gradient is right there."""
-    rng = np.random.default_rng(2)
+def right_beside(check: Check, upstream: Arrays, name: str) -> bool:
+    """Whether a function has a slope at points close by, and a gradient is right there, by Ridders'
+    differences."""
+    probe, rng = Probe(check.case, check.evaluate, "ridders"), np.random.default_rng(2)
     for _ in range(POINTS):
         inputs = {key: a + NEAR * np.maximum(1, np.abs(a)) * rng.normal(size=a.shape)
                   for key, a in probe.evaluate.inputs.items()}

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grads.check.comparison import COARSE, SAFETY, Check, Compared
+from grads.check.diagnosis.elsewhere import right_beside
 from grads.check.directions import Arrays, Failed, check_lines, compare_line, row_of
 from grads.check.evaluate import Line
 from grads.check.kinks import find_kink, find_kink_along
@@ -199,8 +200,6 @@ def decided(
     check: Check, choice: str, line: Line, methods: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
     """The status of a line that one method found wrong, by all methods together, and its hints."""
-    from grads.check.diagnosis.elsewhere import right_beside
-
     weights = check.weights(choice)
     if find_kink_along(check.evaluate, weights, line.direction) is None:
         results = [compare_line(check, choice, line, method) for method in methods]

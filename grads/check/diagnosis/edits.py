@@ -35,7 +35,6 @@ from grads.check.diagnosis.candidates import (
 from grads.check.diagnosis.elsewhere import Probe, right_elsewhere, right_in_general
 from grads.check.diagnosis.evidence import Array, Evidence
 from grads.check.diagnosis.instrument import (
-    LOOPS,
     Hook,
     Hooked,
     called,
@@ -163,11 +162,12 @@ class Edits:
             self.fits = bool(right)
             if all(self.ranks.get(name, 0) >= len(right) for name in right):
                 return False  # none, or another change mends as many
-            most, self.hooked.most = self.hooked.most, LOOPS
+            most, self.hooked.most = self.hooked.most, sys.maxsize  # of many runs
             try:
                 general = all(right_in_general(
                     self.probe, self.evidence.upstream, name, self.stop,
-                    partial(self.hooked.hook, lambda _, value: value)) for name in right)
+                    partial(self.hooked.hook, lambda _, value: value, self.stop),
+                    self.limits.keys() - {*self.wrong}) for name in right)
                 mended = [name for name in right if (
                     general or name not in self.probe.doubted) and self.confirmed(name)]
             finally:

@@ -11,7 +11,7 @@ import ast
 import copy
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -44,6 +44,7 @@ from grads.check.diagnosis.instrument import (
     sources_of,
     variables,
 )
+from grads.check.diagnosis.other_numbers import OtherNumbers, same
 from grads.check.diagnosis.statements import changed_statements
 
 SECONDS = 1.5  # of CPU
@@ -56,12 +57,6 @@ LARGEST = 100_000  # in place of an integer
 LARGE = 1e100  # a factor is below it
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
 ONLY_HERE = ", but only with these sizes and settings"
-
-
-def same(some: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    """Whether arrays are equal."""
-    return all(np.array_equal(np.asarray(a), others[key], equal_nan=True)
-               for key, a in some.items())
 
 
 class Edits:
@@ -81,6 +76,7 @@ class Edits:
         self.kept: Any = None  # the forward's cache, if the backward can be run on it repeatedly
         self.fits = False  # whether the last change made a gradient right here
         self.writes = False  # whether the backward changes its upstream gradient
+        self.numbers: OtherNumbers | None = None  # until a change is tried elsewhere
         self.original: Any = None
         self.original = self.gradients()
         try:
@@ -146,11 +142,12 @@ class Edits:
             self.seen[number] = seen._replace(again=before is not None, varies=varies)
         return value
 
-    def works(self, said: Callable[[], str]) -> bool:
+    def works(self, said: Callable[[], str], hook: Hook | None = None) -> bool:
         """Note for which gradients a change works; whether it works for all.
 
         A change that works for some is noted with the gradients that it changes and leaves wrong.
-        Arguments: said, which returns the phrase on the change.
+        Arguments: said, which returns the phrase on the change; hook, which makes it, or None if
+        it is in the trees of the functions.
         """
         self.fits = False
         try:
@@ -164,10 +161,14 @@ class Edits:
                 return False  # none, or another change mends as many
             most, self.hooked.most = self.hooked.most, sys.maxsize  # of many runs
             try:
-                general = all(right_in_general(
-                    self.probe, self.evidence.upstream, name, self.stop,
-                    partial(self.hooked.hook, lambda _, value: value, self.stop),
-                    self.limits.keys() - {*self.wrong}) for name in right)
+                self.numbers = self.numbers or OtherNumbers(
+                    self.hooked, self.forwards, self.stop,
+                    lambda: self.case.forward(self.inputs())[0], self.probe.evaluate.outputs)
+                with self.numbers.put_in(hook):
+                    general = all(right_in_general(
+                        self.probe, self.evidence.upstream, name, self.stop,
+                        partial(self.numbers.put_in, lambda _, value: value),
+                        self.limits.keys() - {*self.wrong}) for name in right)
                 mended = [name for name in right if (
                     general or name not in self.probe.doubted) and self.confirmed(name)]
             finally:
@@ -351,8 +352,9 @@ class Edits:
             if key in tried or (np.array_equal(value, seen.value) and not by_text):
                 continue
             largest = GROWN * max(1, np.size(seen.value), np.size(value))
-            with self.hooked.hook(self.change(numbers, text, largest), self.stop):
-                if self.works(partial(self.said, numbers, text, value)):
+            hook = self.change(numbers, text, largest)
+            with self.hooked.hook(hook, self.stop):
+                if self.works(partial(self.said, numbers, text, value), hook):
                     return True
             if not self.fits:
                 tried.add(key)

@@ -168,7 +168,7 @@ def _other_constants(held: Sequence[Any]) -> Iterator[None]:
               for name, value in space.items() if type(value) is float]
     try:
         for space, name, value in before:
-            space[name] = _other_number(value)
+            space[name] = other_number(value)
         yield
     finally:
         for space, name, value in before:
@@ -208,7 +208,7 @@ def _change_settings(x: Any, others: dict[int, Any], larger: Any) -> None:
     """Put a copy with other numbers into `others`, if x has settings. Argument: larger, the key of
     an integer that is increased."""
     old = dict(_settings(x))
-    new = {key: _other_number(value) + (key == larger) for key, value in old.items()
+    new = {key: other_number(value) + (key == larger) for key, value in old.items()
            if type(value) is float or (type(value) is int and key == larger)}
     if not new:
         return
@@ -226,7 +226,7 @@ def _change_settings(x: Any, others: dict[int, Any], larger: Any) -> None:
         vars(deep_copy(x, others)).update(new)
 
 
-def _other_number(value: Any) -> Any:
+def other_number(value: Any) -> Any:
     """A floating number with another value, the same for the same number; another value as it is.
     """
     if not isinstance(value, float) or not np.isfinite(value):

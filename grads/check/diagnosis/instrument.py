@@ -236,14 +236,13 @@ def _codes_of_file(file: str) -> Iterator[CodeType]:
 class Hooked:
     """Functions with a hook at every expression.
 
-    Attributes: sites, their expressions by number; sources, the functions.
+    Attributes: sites, their expressions by number; sources, the functions; trees, with the hooks.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources, self.sites, self.most = list(sources), list[Site](), LOOPS
-        self.codes = []
-        for source in self.sources:
-            tree = copy.deepcopy(source.tree)
+        self.codes, self.trees = [], [copy.deepcopy(source.tree) for source in self.sources]
+        for source, tree in zip(self.sources, self.trees, strict=True):
             hooks = _Hooks(source.function, self.sites)
             tree.body = [hooks.visit(statement) for statement in tree.body]
             self.codes.append(source.compiled(tree))

@@ -1,0 +1,52 @@
+"""Numbers that a function gives to its variables are no names of the factors that they equal."""
+
+import numpy as np
+import pytest
+
+from grads.check.user_code import check_file
+
+IN_A_TUPLE = """
+import numpy as np
+
+def f(x):
+    sigma, eps, cut = 1.0, 0.8, 9.0
+    r2 = (x ** 2).sum(axis=1)
+    near = r2 < cut
+    s = (sigma ** 2 / r2) ** 3
+    g = (24 * eps * near * (s - 2 * s * s))[:, None] * x  # / r2
+    return (near * 4 * eps * (s * s - s)).sum(), g
+
+def f_inputs(rng):
+    return rng.normal(size=(6, 3)) + 1
+"""
+IN_BOTH = """
+import numpy as np
+
+def f_forward(x, w):
+    weight = 0.5
+    power = 3
+    u = x @ w
+    return (u ** 3 / 3 - u).sum() + weight * np.abs(w ** power).sum(), (x, w, u)
+
+def f_backward(d, cache):
+    x, w, u = cache
+    weight = 0.5
+    power = 3
+    du = u ** 2 - 1
+    penalty = weight * power * np.abs(w) * w
+    return d * np.outer(du, w), d * (x.T @ u ** 2 + penalty)  # - 1
+
+def f_inputs(rng):
+    return rng.normal(size=(5, 3)), rng.normal(size=3)
+"""
+
+
+@pytest.mark.parametrize("code, cause, names", [
+    (IN_A_TUPLE, "/ r2", ("sigma",)), (IN_BOTH, "", ("weight", "power")),
+])
+def test_a_number_of_a_variable_is_not_named_by_accident(code, cause, names, tmp_path):
+    (tmp_path / "mine.py").write_text(code)
+    row, = check_file(f"{tmp_path / 'mine.py'}:f", np.random.default_rng(0)).wrong
+    said = row.hints[-1].partition("in place of")[0]
+    assert said and cause in said and not any(name in said for name in names)
+    assert "only with" not in row.hints[-1]

@@ -23,18 +23,17 @@ IN_BOTH = """
 import numpy as np
 
 def f_forward(x, w):
-    weight = 0.5
+    weight = 2.0
     power = 3
     u = x @ w
-    return (u ** 3 / 3 - u).sum() + weight * np.abs(w ** power).sum(), (x, w, u)
+    return (u ** 2).sum() + weight * (np.abs(w) ** power).sum(), (x, w, u)
 
 def f_backward(d, cache):
     x, w, u = cache
-    weight = 0.5
+    weight = 2.0
     power = 3
-    du = u ** 2 - 1
-    penalty = weight * power * np.abs(w) * w
-    return d * np.outer(du, w), d * (x.T @ u ** 2 + penalty)  # - 1
+    penalty = weight * power * np.sign(w) * np.abs(w) ** (power - 1)
+    return d * 2 * np.outer(u, w), d * (x.T @ u + penalty)  # 2 * u
 
 def f_inputs(rng):
     return rng.normal(size=(5, 3)), rng.normal(size=3)
@@ -42,7 +41,7 @@ def f_inputs(rng):
 
 
 @pytest.mark.parametrize("code, cause, names", [
-    (IN_A_TUPLE, "/ r2", ("sigma",)), (IN_BOTH, "", ("weight", "power")),
+    (IN_A_TUPLE, "/ r2", ("sigma",)), (IN_BOTH, "2 *", ("weight", "power")),
 ])
 def test_a_number_of_a_variable_is_not_named_by_accident(code, cause, names, tmp_path):
     (tmp_path / "mine.py").write_text(code)

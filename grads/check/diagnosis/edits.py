@@ -55,6 +55,7 @@ ROUNDING = 1e-6  # times SURE and the wrong gradient: what may be left of terms 
 ALIKE = 1e-6  # relative difference of a factor that fits from one that has a name
 LARGEST = 100_000  # in place of an integer
 LARGE = 1e100  # a factor is below it
+FACTORS = 4  # what is beyond it is rather a length or a setting than another number
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
 ONLY_HERE = ", but only with these sizes and settings"
 
@@ -279,11 +280,13 @@ class Edits:
                 continue
             if fits is None or not np.isfinite(fits):
                 continue
+            named = [((number,), "-" * (fits < 0) + text) for factor, text in known
+                     if abs(abs(fits) / factor - 1) < ALIKE]
+            if not 1 / FACTORS <= abs(fits) <= FACTORS:
+                yield from named
             if constant and plain(new := float(f"{fits * seen.value:.6g}")):
                 yield (number,), repr(new).removesuffix(".0")
-            for factor, text in known:
-                if abs(abs(fits) / factor - 1) < ALIKE:
-                    yield (number,), "-" * (fits < 0) + text
+            yield from named
 
     def named_factors(self, values: Arrays) -> list[tuple[float, str]]:
         """Factors with the text in place of an expression: settings, small numbers, scalars of the

@@ -16,7 +16,7 @@ from grads.check.diagnosis.changes import (
     other_text,
     paired,
 )
-from grads.check.diagnosis.instrument import LOOP, Source, pasted
+from grads.check.diagnosis.instrument import LOOP, Source, ordinal, pasted
 
 MOST_NAMES = 8  # of a statement
 
@@ -146,5 +146,5 @@ def _said_of(source: Source, node: Any, new: ast.AST) -> str:
     """The phrase on a changed statement."""
     old, text = (ast.unparse(ast.fix_missing_locations(n)) for n in (node, new))
     return (f"is right without `{old}` in line {node.lineno}" if text == "pass" else
-            f"is right with `{pasted(source.function, node, text)}` in place of `{old}` in line "
-            f"{node.lineno}")
+            f"is right with `{pasted(source.function, node, text)}` in place of "
+            f"{ordinal(source.function, node)}`{old}` in line {node.lineno}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from itertools import pairwise
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from grads.check import check_gradients, check_pair
+from grads.check.diagnosis.instrument import ordinal, tree_of
 from grads.check.layers import check_layer
-from grads.check.user_code import check_file
+from grads.check.user_code import check_file, load_module
 
 LAMBDAS = '''
 rule = lambda f, slope: lambda x: (f(x), lambda d: d * slope(x))
@@ -208,3 +210,32 @@ def test_many_wrong_tensors_are_not_halved():
 
     report = check_pair(forward, backward, [x, *weights])
     assert len(report.wrong) == 7 and report.evaluations < 900
+
+
+ORDINALS = """
+import numpy as np
+
+def f(x):
+    g = dict(x=3 * x)
+    g["x"][1:] -= 2 * x[1:]
+    return (3 * x * x / 2).sum() - (x[1:] * x[:-1]).sum() * 2, g["x"]
+
+def f_inputs(rng):
+    return [rng.normal(size=6)]
+"""
+
+
+@pytest.mark.parametrize("text, said", [
+    ("x=3 * x", "the second `x`"), ("2 * x[1:]", "the second `1:`"), ("2 * x", "the second `x`"),
+    ("g = dict(x=3 * x)", "`g"),
+])
+def test_an_ordinal_counts_what_stands_in_the_line(text, said, tmp_path):
+    (tmp_path / "mine.py").write_text(ORDINALS)
+    function = load_module(tmp_path / "mine.py").f
+    tree = tree_of(function.__code__)
+    line = next(k for k, line in enumerate(ORDINALS.splitlines(), 1) if text in line)
+    word = said.split("`")[1]
+    nodes = [node for node in ast.walk(tree) if getattr(node, "lineno", 0) == line
+             and isinstance(node, (ast.Name, ast.Slice)) and ast.unparse(node) == word]
+    last = max(nodes, key=lambda node: node.col_offset)
+    assert f"{ordinal(function, last)}`{word}" == said.rstrip("`")

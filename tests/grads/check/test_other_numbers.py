@@ -39,6 +39,22 @@ def f_inputs(rng):
     return rng.normal(size=(5, 3)), rng.normal(size=3)
 """
 
+DEFAULT = """
+import numpy as np
+
+def f(x, size=8):
+    frames = x[np.arange(size) + 4 * np.arange(3)[:, None]]
+    e = np.fft.rfft(frames, axis=1)
+    full = np.zeros(frames.shape, complex)
+    full[:, :e.shape[1]] = 2 * e
+    g = np.zeros_like(x)
+    np.add.at(g, np.arange(size) + 4 * np.arange(3)[:, None], np.fft.ifft(full, axis=1).real)
+    return (np.abs(e) ** 2).sum(), g  # * size
+
+def f_inputs(rng):
+    return [rng.normal(size=16)]
+"""
+
 
 @pytest.mark.parametrize("code, cause, names", [
     (IN_A_TUPLE, "/ r2", ("sigma",)), (IN_BOTH, "2 *", ("weight", "power")),
@@ -49,3 +65,9 @@ def test_a_number_of_a_variable_is_not_named_by_accident(code, cause, names, tmp
     said = row.hints[-1].partition("in place of")[0]
     assert said and cause in said and not any(name in said for name in names)
     assert "only with" not in row.hints[-1]
+
+
+def test_a_large_factor_is_named_after_a_setting(tmp_path):
+    (tmp_path / "mine.py").write_text(DEFAULT)
+    row, = check_file(f"{tmp_path / 'mine.py'}:f", np.random.default_rng(0)).wrong
+    assert "* size" in row.hints[-1]

@@ -75,9 +75,13 @@ def _changes(
         yield ast.parse(f"list({ast.unparse(node)})[::-1]", mode="eval").body
 
 
-def _throughout(_: Source, __: Sequence[Source], ___: ast.AST, statement: Any) -> Iterator[ast.AST]:
-    """A statement with a change everywhere in it, or with two variables exchanged."""
-    if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return)):
+def _throughout(
+    _: Source, __: Sequence[Source], parent: ast.AST, statement: Any
+) -> Iterator[ast.AST]:
+    """A statement, or one of several values, with a change everywhere in it, or with two variables
+    exchanged."""
+    if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return)) and not (
+            isinstance(parent, ast.Tuple) and isinstance(statement, (ast.BinOp, ast.UnaryOp))):
         return
     for change in EVERYWHERE:
         visitor = _Everywhere(change)

@@ -114,9 +114,44 @@ def f_backward(d, cache):
 def f_inputs(rng):
     return rng.normal(size=6), rng.normal(size=3)
 '''
+ONE_OF_SEVERAL = '''
+def f_forward(w, a, b):
+    return (w * a[1:] * b[:-1]).sum(), (w, a, b)
+
+def f_backward(d, cache):
+    w, a, b = cache
+    return d * a[:-1] * b[1:], np.r_[0, d * w * b[:-1]], np.r_[d * w * a[1:], 0]
+
+def f_inputs(rng):
+    return rng.normal(size=4), rng.normal(size=5), rng.normal(size=5)
+'''
+INVERSE = '''
+def f_forward(a):
+    return np.log(np.linalg.det(a)), a
+
+def f_backward(d, a):
+    b = a.T  # inverted
+    return d * b
+
+def f_inputs(rng):
+    return [3 * np.eye(3) + rng.normal(size=(3, 3)) / 2]
+'''
+SUMS = '''
+def f_forward(x):
+    return np.sin(np.cumsum(x)), x
+
+def f_backward(d, x):
+    return np.cumsum(d * np.cos(np.cumsum(x)))
+
+def f_inputs(rng):
+    return [rng.normal(size=5)]
+'''
 
 
 @pytest.mark.parametrize("text, said", [
+    (ONE_OF_SEVERAL, "`d * a[1:] * b[:-1]` in place of `d * a[:-1] * b[1:]` in line 8"),
+    (INVERSE, "`np.linalg.inv("),
+    (SUMS, "`np.cumsum((d * np.cos(np.cumsum(x)))[::-1])[::-1]` in place of"),
     (WINDOW, "`x[k:k + 3]` in place of `x[:3]` in line 11"),
     (LAMBDAS, "`np.tanh(x) ** 2` in place of `np.tanh(x)` in line 4"),
     (CLOSURE, "`h ** 2` in place of `h` in line 6"),

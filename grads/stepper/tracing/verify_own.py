@@ -142,8 +142,23 @@ class Own:
             else:
                 verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
         verifications = self.with_suspects(self.with_sources(verifications))
+        if narrowed := self.narrowed(verifications):
+            verifications = self.with_suspects([
+                narrowed.get((verification.step, verification.target), verification)
+                for verification in verifications])
         return verifications if self.diagnosed is None else with_causes(
-            self.backward, self.diagnosed, verifications, {*carried, *ends})
+            self.backward, self.diagnosed, verifications, {*carried, *narrowed, *ends})
+
+    def narrowed(self, verifications: Sequence[Verification]) -> dict[Origin, Verification]:
+        """The first line that a guess shows to be wrong, of those that may have made the first
+        wrong value. Its variable need not be named as a gradient."""
+        marked = {status: [(verification.step, verification.target) for verification
+                           in verifications if verification.status == status]
+                  for status in ("wrong", "suspect")}
+        arrays = [origin for origin in marked["suspect"]
+                  if self.backward.target(origin).shape is not None]
+        guessed = self.blame.carried(arrays, min(marked["wrong"], default=None))
+        return {origin: self.guess(origin, *pair) for origin, pair in guessed.items()}
 
     def with_sources(self, verifications: list[Verification]) -> list[Verification]:
         """The verifications, with those of arrays that a call returned repeated where the called

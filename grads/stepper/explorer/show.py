@@ -106,8 +106,8 @@ class Shown:
         return [self.wrong_at(self.first_wrong, verified)]
 
     def wrong_at(self, number: int, verified: str) -> str:
-        """Where the mistake is: in the line that `grads check` has found. If it has found none, at
-        this first wrong step, or in a line that this is computed from and that was not compared."""
+        """Where the mistake is: at this first wrong step, in a line that `grads check` has found,
+        or in a line that the wrong value is computed from and that was not compared."""
         _, step = self.steps[number]
         wrong = [target.name for i, target in enumerate(step.targets)
                  if (step.number, i) in self.verifications
@@ -116,16 +116,24 @@ class Shown:
         inside = [line for line in found if step.line <= line <= step.end_line]
         seen = f"{file_name(Path(step.file))}:{[*inside, step.line][0]}, step {number + 1}: " + (
             ", ".join(wrong) + f" ({loops_text(step.loops)})" * bool(step.loops))
-        if found and not inside:
-            return (f"WRONG in {lines_text(found)}, as grads check finds; first wrong value at "
+        if inside:
+            return f"WRONG first at {seen}; {verified}"
+        if earlier := [line for line in found if not self.is_later(line, number)]:
+            return (f"WRONG in {lines_text(earlier)}, as grads check finds; first wrong value at "
                     f"{seen}; {verified}")
-        others = [] if inside else sorted({
-            verification.line for verification in self.verifications.values()
-            if verification.status == "suspect"} - {step.line})
-        were = "was" if len(others) == 1 else "were"
-        either = f", or in {lines_text(others)}, which {were} not compared" if others else ""
-        return "; ".join([f"WRONG first at {seen}{either}", verified,
-                          *paths(self.report) * (not inside)])
+        others = sorted({verification.line for verification in self.verifications.values()
+                         if verification.status == "suspect"} - {step.line})
+        were = "which was" if len(others) == 1 else "which were"
+        either = f", or in {lines_text(found or others)}, " + (
+            "as grads check finds" if found else f"{were} not compared")
+        return "; ".join([f"WRONG first at {seen}" + either * bool(found or others), verified,
+                          *paths(self.report) * (not found)])
+
+    def is_later(self, line: int, number: int) -> bool:
+        """Whether a line first assigns something after this step: a change of it may only make up
+        for a mistake before."""
+        return min((other for other, (_, step) in enumerate(self.steps)
+                    if step.line <= line <= step.end_line), default=number) > number
 
     def next_equation(self, number: int) -> int:
         """The next step with an equation; the same one where no other follows."""

@@ -36,6 +36,10 @@ WRITTEN_OVER = ("written over: this array is the upstream gradient, which the ca
                 "assign to a new one")
 SUSPECT = ("not verified by itself; {}, the first wrong one, in line {}, is computed from it: the "
            "mistake may be here")
+CHECKED = {"nothing": "NOTHING WAS VERIFIED: none of what the backward returns fits an input.",
+           "right": "What the backward returns is right, as grads check finds.",
+           "undecided": "What the backward returns is undecided, as grads check finds.",
+           "wrong": "What the backward returns is WRONG, as grads check finds."}
 KINK = "the methods disagree, and the differences do not settle: is there a kink?"
 
 
@@ -77,8 +81,8 @@ class Own:
                      "undecided": "undecided for {} (the methods disagree)"}
         parts = [templates[status].format(", ".join(inputs))
                  for status, inputs in names.items() if inputs]
-        notes = [f"What the backward returns is {'; '.join(parts)}."] if parts else [
-            "NOTHING WAS VERIFIED: none of what the backward returns fits an input."]
+        notes = [f"What the backward returns is {'; '.join(parts)}." if parts else
+                 CHECKED[self.verdict]]
         if self.written_over is not None:
             line = self.backward.steps[self.written_over[0]].line
             notes.append(f"WRONG: line {line} writes over the upstream gradient, which the caller "

@@ -26,6 +26,7 @@ CLOSE = 0.3  # relative error up to which rounding may be the cause
 Arrays = Mapping[str, np.ndarray]
 
 
+@np.errstate(all="ignore")
 def slopes_at(
     case: Case, evaluate: Evaluator, upstream: Arrays, inputs: Arrays, direction: Arrays,
     method: str, dtype: Any = np.float64,
@@ -35,7 +36,8 @@ def slopes_at(
     Arguments: evaluate, which counts the evaluations; direction, for some of the inputs; dtype of
     the floating inputs and upstream gradients that the backward gets. Returns the products of
     gradient and direction of all entries (n,), whose sum is the analytic derivative, and the
-    numerical derivative; None if the code fails at these inputs.
+    numerical derivative; None if the code fails at these inputs, or they are outside of its domain:
+    an output that is finite at the inputs of the check is not finite there.
     """
     arguments = ({name: np.array(a, dtype if np.asarray(a).dtype.kind == "f" else None)
                   for name, a in arrays.items()} for arrays in (inputs, upstream))
@@ -45,6 +47,9 @@ def slopes_at(
         terms = [np.ravel(dense(gradients[name], name, inputs) * v)
                  for name, v in direction.items()]
         evaluator = Evaluator(case.outputs, inputs)
+        if any((np.isfinite(out) & ~np.isfinite(evaluator.outputs[name])).any()
+               for name, out in evaluate.outputs.items()):
+            return None
         return np.concatenate(terms), along(evaluator, inputs, upstream, [direction], method)
     except Exception:  # the code may not take these inputs
         return None

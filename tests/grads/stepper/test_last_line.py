@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from grads.cli import main
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.walk import open_shown
 
@@ -80,6 +81,37 @@ def norm(x):
         back()
     return loss.data, leaf.grad
 """
+FILTER = """
+import numpy as np
+
+def smooth_inputs(rng):
+    return [rng.normal(size=2), rng.normal(size=(3, 2))]
+
+def smooth(a, xs):
+    h, loss, tape = np.ones(2), 0.0, []
+    for x in xs:
+        s = a * h + x
+        tape.append((h, s))
+        loss += np.sum(s ** 2)
+        h = np.sin(s)
+    da, dh = np.zeros(2), np.zeros(2)
+    for h, s in reversed(tape):
+        ds = 2 * s + dh * np.cos(s)
+        da += ds * h
+        dh = ds * a
+    return loss, da
+"""
+NUMBERS = """
+import numpy as np
+
+def line_inputs(rng):
+    return [0.5, 0.2], rng.normal(size=5), rng.normal(size=5)
+
+def line(params, x, y):
+    w, b = params
+    e = w * x + b - y
+    return 0.5 * np.sum(e ** 2), [np.sum(e * x), np.sum(e)]
+"""
 
 
 @pytest.fixture
@@ -137,3 +169,21 @@ def test_an_engine_whose_loss_a_tensor_holds_has_a_backward(shown):
     wrong = shown(ENGINE.replace("np.ones_like(self.data) * out", "0.5 * out"), "norm")
     wrong.report = None
     assert "or in lines 20, 30, which were not compared" in wrong.summary()[0]
+
+
+def test_a_reversed_loop_is_counted_down_as_the_forward_counted_up(shown):
+    right = shown(FILTER, "smooth")
+    checks = [check for check in right.verifications.values() if check.name == "ds"]
+    assert [check.loops for check in checks] == [(("iteration", n),) for n in (3, 2, 1)]
+    assert {check.status for check in checks} == {"verified"}
+    wrong = shown(FILTER.replace("dh = ds * a", "dh = ds * a * h"), "smooth")
+    (said,) = wrong.summary()
+    assert said.startswith("WRONG first at mine.py:18, step ") and "iteration=3" in said
+
+
+def test_numbers_that_only_the_check_compares(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(NUMBERS, "utf-8")
+    main(["walk", f"{tmp_path}/mine.py:line"])
+    said = capsys.readouterr().out.splitlines()
+    assert said[1] == "What the backward returns is right, as grads check finds."
+    assert said[-1].startswith("RIGHT: ")

@@ -31,12 +31,13 @@ def moved(inputs: Arrays, distance: float, rng: np.random.Generator) -> dict[str
     return {name: x * (1 + distance * rng.normal(size=x.shape)) for name, x in inputs.items()}
 
 
+@np.errstate(all="ignore")
 def derivatives_at(
     case: Case, evaluate: Evaluator, upstream: Arrays, inputs: Arrays, lines: Iterable[Line],
     method: str = "", dtype: Any = np.float64,
 ) -> tuple[Arrays, Numeric] | None:
     """The analytic gradients at other inputs, and the numerical derivatives along lines there; None
-    if the code fails there.
+    if the code fails there, or they are outside of its domain: an output is not finite.
 
     Arguments: evaluate, which counts the evaluations; method, by default the complex step, or
     Ridders' differences where that does not suit; dtype of the inputs and upstream gradients that
@@ -47,6 +48,8 @@ def derivatives_at(
         gradients = gradients_at(case, inputs, upstream, dtype)
         validate_gradients(inputs, gradients)
         evaluator = Evaluator(case.outputs, inputs)
+        if not all(np.isfinite(out).all() for out in evaluator.outputs.values()):
+            return None
         return gradients, derivatives(evaluator, upstream, lines, method)
     except Exception:  # the code may not take these inputs
         return None

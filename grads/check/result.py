@@ -159,7 +159,7 @@ class Result:
         said: dict[str, dict[str, str]] = {}
         for row in self.rows:
             where = f"{row.name} at {row.place}" if row.status in BAD else row.name
-            quiet = row.status in ("ok", "unfinished") or any(
+            quiet = row.status in ("ok", "unfinished", "wrong") or any(
                 row.name in places for places in said.values())
             for hint in row.hints or (() if quiet else (VERDICTS[row.status],)):
                 hint = hint.removeprefix(f"{row.place}: ") if row.status in BAD else hint

@@ -67,7 +67,8 @@ def walk(
     else:
         by_keys(shown)
     if is_own(name):
-        console().print(*shown.summary(), style=SUMMARY[shown.verdict], markup=False)
+        console().print(*shown.summary(), style=SUMMARY[shown.verdict], markup=False,
+                        soft_wrap=True)
     return STATUS[shown.verdict]
 
 
@@ -85,8 +86,9 @@ def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
             traces = {"forward": trace_alone(name, settings)}
             return Shown(traces, verdict="nothing"), [name, f"NOTHING WAS VERIFIED. {error}"]
         traces = {"forward": run.forward, "backward": run.backward}
-        return (Shown(traces, example.verifications(), run, example.verdict),
-                [run.title, *example.said])
+        own = example.own_verification
+        return (Shown(traces, example.verifications(), run, example.verdict,
+                      own.diagnosed if own else None), [run.title, *example.said])
 
 
 def print_all(shown: Shown, notes: list[str]) -> None:

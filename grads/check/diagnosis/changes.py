@@ -180,6 +180,16 @@ def _reshaped(k: int, node: ast.AST) -> Any:
     return _parsed(f"{ast.unparse(node.func)}({', '.join(sizes)}).swapaxes({k}, {k + 1})")
 
 
+def _from_the_end(node: ast.AST) -> Any:
+    """np.cumsum(x[::-1])[::-1] for np.cumsum(x)."""
+    if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("cumsum") or (
+            len(node.args) != 1):
+        return None
+    reverse = _parsed("x[::-1]").slice
+    inner = ast.Subscript(node.args[0], reverse, ast.Load())
+    return ast.Subscript(ast.Call(node.func, [inner], node.keywords), reverse, ast.Load())
+
+
 def _matrix_product(node: ast.AST) -> Any:
     """x @ y for x * y, and x * y for x @ y."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.MatMult)):
@@ -224,7 +234,7 @@ CHANGES: tuple[Callable[[Any], Any], ...] = (
     _with_cross_terms, _other_axis,
     *(partial(_exchanged, i, j) for i, j in combinations(range(4), 2)),
     *(partial(_shifted, by) for by in (1, -1)), *(partial(_reshaped, k) for k in range(4)),
-    _matrix_product, partial(paired, None),
+    _matrix_product, partial(paired, None), _from_the_end,
 )
 EVERYWHERE = (  # changes that are made to all nodes of a statement, too
     _other_end, partial(_shifted, 1), partial(_shifted, -1), _right_of_difference, _bare, _swapped)

@@ -11,7 +11,7 @@ import ast
 import copy
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -35,7 +35,6 @@ from grads.check.diagnosis.candidates import (
 from grads.check.diagnosis.elsewhere import Probe, right_elsewhere, right_in_general
 from grads.check.diagnosis.evidence import Array, Evidence
 from grads.check.diagnosis.instrument import (
-    LOOPS,
     Hook,
     Hooked,
     called,
@@ -45,6 +44,7 @@ from grads.check.diagnosis.instrument import (
     sources_of,
     variables,
 )
+from grads.check.diagnosis.other_numbers import OtherNumbers, same
 from grads.check.diagnosis.statements import changed_statements
 
 SECONDS = 1.5  # of CPU
@@ -55,14 +55,9 @@ ROUNDING = 1e-6  # times SURE and the wrong gradient: what may be left of terms 
 ALIKE = 1e-6  # relative difference of a factor that fits from one that has a name
 LARGEST = 100_000  # in place of an integer
 LARGE = 1e100  # a factor is below it
+FACTORS = 4  # what is beyond it is rather a length or a setting than another number
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
 ONLY_HERE = ", but only with these sizes and settings"
-
-
-def same(some: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    """Whether arrays are equal."""
-    return all(np.array_equal(np.asarray(a), others[key], equal_nan=True)
-               for key, a in some.items())
 
 
 class Edits:
@@ -82,6 +77,7 @@ class Edits:
         self.kept: Any = None  # the forward's cache, if the backward can be run on it repeatedly
         self.fits = False  # whether the last change made a gradient right here
         self.writes = False  # whether the backward changes its upstream gradient
+        self.numbers: OtherNumbers | None = None  # until a change is tried elsewhere
         self.original: Any = None
         self.original = self.gradients()
         try:
@@ -147,11 +143,12 @@ class Edits:
             self.seen[number] = seen._replace(again=before is not None, varies=varies)
         return value
 
-    def works(self, said: Callable[[], str]) -> bool:
+    def works(self, said: Callable[[], str], hook: Hook | None = None) -> bool:
         """Note for which gradients a change works; whether it works for all.
 
         A change that works for some is noted with the gradients that it changes and leaves wrong.
-        Arguments: said, which returns the phrase on the change.
+        Arguments: said, which returns the phrase on the change; hook, which makes it, or None if
+        it is in the trees of the functions.
         """
         self.fits = False
         try:
@@ -163,11 +160,16 @@ class Edits:
             self.fits = bool(right)
             if all(self.ranks.get(name, 0) >= len(right) for name in right):
                 return False  # none, or another change mends as many
-            most, self.hooked.most = self.hooked.most, LOOPS
+            most, self.hooked.most = self.hooked.most, sys.maxsize  # of many runs
             try:
-                general = all(right_in_general(
-                    self.probe, self.evidence.upstream, name, self.stop,
-                    partial(self.hooked.hook, lambda _, value: value)) for name in right)
+                self.numbers = self.numbers or OtherNumbers(
+                    self.hooked, self.forwards, self.stop,
+                    lambda: self.case.forward(self.inputs())[0], self.probe.evaluate.outputs)
+                with self.numbers.put_in(hook):
+                    general = all(right_in_general(
+                        self.probe, self.evidence.upstream, name, self.stop,
+                        partial(self.numbers.put_in, lambda _, value: value),
+                        self.limits.keys() - {*self.wrong}) for name in right)
                 mended = [name for name in right if (
                     general or name not in self.probe.doubted) and self.confirmed(name)]
             finally:
@@ -278,11 +280,13 @@ class Edits:
                 continue
             if fits is None or not np.isfinite(fits):
                 continue
+            named = [((number,), "-" * (fits < 0) + text) for factor, text in known
+                     if abs(abs(fits) / factor - 1) < ALIKE]
+            if not 1 / FACTORS <= abs(fits) <= FACTORS:
+                yield from named
             if constant and plain(new := float(f"{fits * seen.value:.6g}")):
                 yield (number,), repr(new).removesuffix(".0")
-            for factor, text in known:
-                if abs(abs(fits) / factor - 1) < ALIKE:
-                    yield (number,), "-" * (fits < 0) + text
+            yield from named
 
     def named_factors(self, values: Arrays) -> list[tuple[float, str]]:
         """Factors with the text in place of an expression: settings, small numbers, scalars of the
@@ -351,8 +355,9 @@ class Edits:
             if key in tried or (np.array_equal(value, seen.value) and not by_text):
                 continue
             largest = GROWN * max(1, np.size(seen.value), np.size(value))
-            with self.hooked.hook(self.change(numbers, text, largest), self.stop):
-                if self.works(partial(self.said, numbers, text, value)):
+            hook = self.change(numbers, text, largest)
+            with self.hooked.hook(hook, self.stop):
+                if self.works(partial(self.said, numbers, text, value), hook):
                     return True
             if not self.fits:
                 tried.add(key)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, combinations
 from types import FunctionType, ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -47,6 +49,7 @@ class Probe:
     mended: dict[str, str] | None = None  # phrases of `edits` by tensor; None: nothing was tried
     doubted: dict[str, str] = field(default_factory=dict)  # those that may be coincidences
     telling: int = 0  # of the changed data, the one that last told a coincidence
+    unfit: set[int] = field(default_factory=set)  # those that the function does not take
     stop: float | None = None  # CPU seconds at which `paths` ends; None: it has not begun
 
 
@@ -84,16 +87,17 @@ def right_elsewhere(probe: Probe, upstream: Arrays, name: str, usual: float) -> 
 
 def right_in_general(
     probe: Probe, upstream: Arrays, name: str, stop: float,
-    unchanged: Callable[[], AbstractContextManager[Any]],
+    unchanged: Callable[[], AbstractContextManager[Any]], sound: Collection[str],
 ) -> bool:
     """Whether a gradient is right with other data and settings, as far as the function takes them.
 
     There are twice as many entries along one axis, along two or all axes that are as long, or an
-    integer that is a setting is larger. After the CPU seconds `stop`, whether no coincidence was
-    found before.
+    integer that is a setting is larger. The function does not take them if its outputs have entries
+    that were never set, or if the gradients that were right are wrong. After the CPU seconds
+    `stop`, whether no coincidence was found before.
 
     Arguments: unchanged, a context in which the user's functions are as they were: a gradient that
-    fails only with a change of them is not right.
+    fails only with a change of them is not right; sound, the gradients that are right without it.
     """
     spaces = {id(m.__dict__): m.__dict__ for m in [*sys.modules.values()] if type(m) is ModuleType}
     originals: dict[int, Any] = dict(spaces)  # they are shared
@@ -102,7 +106,7 @@ def right_in_general(
     arrays = {id(a): a for a in held if (type(a) is np.ndarray and 1 < a.size < LARGEST)
               or (isinstance(a, list) and len(a) > 1 and all(type(x) is int for x in a))}
     changes = _changes(held, arrays)
-    order = sorted(range(len(changes)), key=lambda k: k != probe.telling)
+    order = sorted({*range(len(changes))} - probe.unfit, key=lambda k: (k != probe.telling, k))
     for k in order:
         if time.process_time() > stop:
             return not probe.doubted
@@ -119,7 +123,9 @@ def right_in_general(
                     larger = isinstance(change, tuple) and change[0] is x
                     _change_settings(x, others, change[1] if larger else None)
                 case = deep_copy(probe.case, others)
-                outputs = case.outputs({key: a.copy() for key, a in case.inputs.items()})
+                with patch.multiple(np, empty=partial(_not_set, np.empty),
+                                    empty_like=partial(_not_set, np.empty_like)):
+                    outputs = case.outputs({key: a.copy() for key, a in case.inputs.items()})
             except Exception:  # they do not fit
                 continue
             if not all(np.isfinite(out).all() for out in outputs.values()):
@@ -128,13 +134,24 @@ def right_in_general(
                 key: rng.normal(size=np.shape(outputs[key])) for key in upstream}
             there = replace(probe, case=case)
             right = _right_at(there, d, name, case.inputs, rng)
-            if right is None:
+            if not right and time.process_time() <= stop:
+                at = partial(_right_at, there, d, inputs=case.inputs, rng=rng)
                 with unchanged():
-                    right = None if _right_at(there, d, name, case.inputs, rng) is None else False
-        if right is False:
-            probe.telling = k
-            return False
+                    if (right is None and at(name) is None) or any(
+                            at(other) is False for other in sound):
+                        probe.unfit.add(k)
+                        continue
+                probe.telling = k
+                return False
     return True
+
+
+def _not_set(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """A new array with NaN where it is not set."""
+    made = make(*arguments, **options)
+    if made.dtype.kind in "fc":
+        made.fill(np.nan)
+    return made
 
 
 @contextmanager
@@ -146,7 +163,7 @@ def _other_constants(held: Sequence[Any]) -> Iterator[None]:
               for name, value in space.items() if type(value) is float]
     try:
         for space, name, value in before:
-            space[name] = _other_number(value)
+            space[name] = other_number(value)
         yield
     finally:
         for space, name, value in before:
@@ -186,7 +203,7 @@ def _change_settings(x: Any, others: dict[int, Any], larger: Any) -> None:
     """Put a copy with other numbers into `others`, if x has settings. Argument: larger, the key of
     an integer that is increased."""
     old = dict(_settings(x))
-    new = {key: _other_number(value) + (key == larger) for key, value in old.items()
+    new = {key: other_number(value) + (key == larger) for key, value in old.items()
            if type(value) is float or (type(value) is int and key == larger)}
     if not new:
         return
@@ -204,7 +221,7 @@ def _change_settings(x: Any, others: dict[int, Any], larger: Any) -> None:
         vars(deep_copy(x, others)).update(new)
 
 
-def _other_number(value: Any) -> Any:
+def other_number(value: Any) -> Any:
     """A floating number with another value, the same for the same number; another value as it is.
     """
     if not isinstance(value, float) or not np.isfinite(value):
@@ -229,8 +246,9 @@ def _right_at(
     probe: Probe, upstream: Arrays, name: str, inputs: Arrays, rng: np.random.Generator,
     sloping: bool = False, usual: float | None = None,
 ) -> bool | None:
-    """Whether a gradient is right along a random direction at some inputs; None if the function has
-    no slope there, the slope zero if it should be `sloping`, or one unlike the `usual`."""
+    """Whether a gradient is right along a random direction at some inputs; None if it is not finite
+    or the function has no slope there, the slope zero if it should be `sloping`, or one unlike the
+    `usual`."""
     v = rng.normal(size=inputs[name].shape)
     there = derivatives_at(
         probe.case, probe.evaluate, upstream, inputs, [Line({name: v})], probe.method)
@@ -239,6 +257,8 @@ def _right_at(
         return None
     terms, numeric = there[0][name] * v, there[1]
     size = max(float(np.abs(terms).sum()), abs(slope))
+    if not np.isfinite(size):
+        return None
     if usual is not None and not usual / UNLIKE <= size <= usual * UNLIKE:
         return None
     error = min(10 * float(numeric.error.sum()), UNSURE * size)

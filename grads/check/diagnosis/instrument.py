@@ -11,6 +11,7 @@ import copy
 import gc
 import linecache
 import math
+import re
 import sys
 import time
 import warnings
@@ -213,6 +214,18 @@ def pasted(function: Any, node: Any, new: str) -> str:
     return new if trees[1] in ("", trees[0]) else f"({new})"
 
 
+def ordinal(function: Any, node: Any) -> str:
+    """ "the second ", if the text of a node stands elsewhere in its line, too, as a whole word."""
+    line = linecache.getline(function.__code__.co_filename, node.lineno).encode()
+    text = line[node.col_offset:node.end_col_offset]
+    starts, ends = (re.match(rb"\w", end) for end in (text, text[::-1]))
+    word = rb"(?<![\w.])" * bool(starts) + re.escape(text) + rb"(?!\w|\.\d)" * bool(ends)
+    columns = [found.start() for found in re.finditer(word, line.partition(b"#")[0])]
+    if node.end_lineno > node.lineno or len(columns) < 2 or node.col_offset not in columns:
+        return ""
+    return f"the {ORDINALS[columns.index(node.col_offset)]} "
+
+
 @lru_cache(maxsize=8)  # files
 def _functions(text: str) -> list[ast.AST]:
     """The syntax trees of all functions and lambdas of a file."""
@@ -236,14 +249,13 @@ def _codes_of_file(file: str) -> Iterator[CodeType]:
 class Hooked:
     """Functions with a hook at every expression.
 
-    Attributes: sites, their expressions by number; sources, the functions.
+    Attributes: sites, their expressions by number; sources, the functions; trees, with the hooks.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources, self.sites, self.most = list(sources), list[Site](), LOOPS
-        self.codes = []
-        for source in self.sources:
-            tree = copy.deepcopy(source.tree)
+        self.codes, self.trees = [], [copy.deepcopy(source.tree) for source in self.sources]
+        for source, tree in zip(self.sources, self.trees, strict=True):
             hooks = _Hooks(source.function, self.sites)
             tree.body = [hooks.visit(statement) for statement in tree.body]
             self.codes.append(source.compiled(tree))
@@ -251,10 +263,7 @@ class Hooked:
     def name(self, number: int, several: bool = False) -> str:
         """An expression in words: "the second `x` in line 9", and with `several` "every `x`"."""
         at = self.sites[number]
-        columns = sorted({other.node.col_offset for other in self.sites
-                          if (other.line, other.text) == (at.line, at.text)})
-        which = "every " if several else "" if len(columns) < 2 else (
-            f"the {ORDINALS[columns.index(at.node.col_offset)]} ")
+        which = "every " if several else ordinal(at.function, at.node)
         return f"{which}`{at.text}` in line {at.line}"
 
     @contextmanager

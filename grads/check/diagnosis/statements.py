@@ -16,7 +16,7 @@ from grads.check.diagnosis.changes import (
     other_text,
     paired,
 )
-from grads.check.diagnosis.instrument import LOOP, Source, pasted
+from grads.check.diagnosis.instrument import LOOP, Source, ordinal, pasted
 
 MOST_NAMES = 8  # of a statement
 
@@ -75,9 +75,13 @@ def _changes(
         yield ast.parse(f"list({ast.unparse(node)})[::-1]", mode="eval").body
 
 
-def _throughout(_: Source, __: Sequence[Source], ___: ast.AST, statement: Any) -> Iterator[ast.AST]:
-    """A statement with a change everywhere in it, or with two variables exchanged."""
-    if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return)):
+def _throughout(
+    _: Source, __: Sequence[Source], parent: ast.AST, statement: Any
+) -> Iterator[ast.AST]:
+    """A statement, or one of several values, with a change everywhere in it, or with two variables
+    exchanged."""
+    if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return)) and not (
+            isinstance(parent, ast.Tuple) and isinstance(statement, (ast.BinOp, ast.UnaryOp))):
         return
     for change in EVERYWHERE:
         visitor = _Everywhere(change)
@@ -146,5 +150,5 @@ def _said_of(source: Source, node: Any, new: ast.AST) -> str:
     """The phrase on a changed statement."""
     old, text = (ast.unparse(ast.fix_missing_locations(n)) for n in (node, new))
     return (f"is right without `{old}` in line {node.lineno}" if text == "pass" else
-            f"is right with `{pasted(source.function, node, text)}` in place of `{old}` in line "
-            f"{node.lineno}")
+            f"is right with `{pasted(source.function, node, text)}` in place of "
+            f"{ordinal(source.function, node)}`{old}` in line {node.lineno}")

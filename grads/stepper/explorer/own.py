@@ -7,6 +7,8 @@ is a layer. If NAME stands alone, there is nothing to verify.
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -177,13 +179,19 @@ class Written:
         call = run.subject.call
         names = returned_names(call)
         name = names[run.number] if run.number < len(names) else ""
+        held = None if run.number or not name else re.search(  # by a tensor: it returns loss.data
+            rf"\breturn \(?(\w+)\.{re.escape(str(name))}\b",
+            inspect.getsource(getattr(call, "__func__", call)))
+        variable = held[1] if held else name
 
         def loss(example: Example, result: Any) -> Any:
+            if held and hasattr(result, name):  # the run ended where the tensor was assigned
+                return getattr(result, name)
             return result if is_number(result) else run.parts(result)[run.number]
 
         def loss_at(both: Trace) -> Origin | None:
             made = [(step.number, i) for step in both.steps for i, target in enumerate(step.targets)
-                    if (step.kind, step.frame, target.name) == ("assign", 0, name)]
+                    if (step.kind, step.frame, target.name) == ("assign", 0, variable)]
             return made[-1] if made else None
 
         kept = Kept(run.subject.arrays, lambda after, result: run.gradients(result))

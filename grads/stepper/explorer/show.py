@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Sequence
+from itertools import groupby
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
+from grads.check.report import Report
 from grads.stepper.explorer.cited import cited, said
 from grads.stepper.explorer.formulas import formulas
 from grads.stepper.explorer.logits import predictions, said_logits
 from grads.stepper.explorer.steps import equation, file_name
 from grads.stepper.trace import Origin, Read, Step, Target, Trace
+from grads.stepper.tracing.causes import found_lines, paths
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.pairing import loops_text
 from grads.stepper.tracing.values import in_words
@@ -33,13 +36,16 @@ SAID = {"other": "not compared", "unpaired": "not compared", "suspect": "the mis
 
 
 class Shown:
-    """The assignments of one or two traces, in the order in which they are walked through."""
+    """The assignments of one or two traces, in the order in which they are walked through.
+
+    Argument report: that of `grads check` on a user's wrong functions, with its diagnosis.
+    """
 
     def __init__(
         self, traces: dict[str, Trace], verifications: Sequence[Verification] = (),
-        run: Run | None = None, verdict: str = "right",
+        run: Run | None = None, verdict: str = "right", report: Report | None = None,
     ) -> None:
-        self.traces, self.run, self.verdict = traces, run, verdict
+        self.traces, self.run, self.verdict, self.report = traces, run, verdict, report
         self.steps: list[tuple[str, Step]] = [
             (name, step) for name, trace in traces.items()
             for step in (run.assigned(name) if run else trace.steps) if step.kind == "assign"]
@@ -97,13 +103,37 @@ class Shown:
             return ["RIGHT: what the backward returns is verified; no line of it has a gradient"]
         if self.first_wrong is None:
             return [f"{self.verdict.upper()}: {verified}"]
-        _, step = self.steps[self.first_wrong]
+        return [self.wrong_at(self.first_wrong, verified)]
+
+    def wrong_at(self, number: int, verified: str) -> str:
+        """Where the mistake is: at this first wrong step, in a line that `grads check` has found,
+        or in a line that the wrong value is computed from and that was not compared."""
+        _, step = self.steps[number]
         wrong = [target.name for i, target in enumerate(step.targets)
                  if (step.number, i) in self.verifications
                  and self.verifications[step.number, i].status == "wrong"]
-        where = f"{file_name(Path(step.file))}:{step.line}"
-        return [f"WRONG first at {where}, step {self.first_wrong + 1}: {', '.join(wrong)}"
-                + f" ({loops_text(step.loops)})" * bool(step.loops) + f"; {verified}"]
+        found = found_lines(self.report)
+        inside = [line for line in found if step.line <= line <= step.end_line]
+        seen = f"{file_name(Path(step.file))}:{[*inside, step.line][0]}, step {number + 1}: " + (
+            ", ".join(wrong) + f" ({loops_text(step.loops)})" * bool(step.loops))
+        if inside:
+            return f"WRONG first at {seen}; {verified}"
+        if earlier := [line for line in found if not self.is_later(line, number)]:
+            return (f"WRONG in {lines_text(earlier)}, as grads check finds; first wrong value at "
+                    f"{seen}; {verified}")
+        others = sorted({verification.line for verification in self.verifications.values()
+                         if verification.status == "suspect"} - {step.line})
+        were = "which was" if len(others) == 1 else "which were"
+        either = f", or in {lines_text(found or others)}, " + (
+            "as grads check finds" if found else f"{were} not compared")
+        return "; ".join([f"WRONG first at {seen}" + either * bool(found or others), verified,
+                          *paths(self.report) * (not found)])
+
+    def is_later(self, line: int, number: int) -> bool:
+        """Whether a line first assigns something after this step: a change of it may only make up
+        for a mistake before."""
+        return min((other for other, (_, step) in enumerate(self.steps)
+                    if step.line <= line <= step.end_line), default=number) > number
 
     def next_equation(self, number: int) -> int:
         """The next step with an equation; the same one where no other follows."""
@@ -225,6 +255,14 @@ class Shown:
             text.append(f"{'':{MARGIN}}{'[' + ', '.join(map(str, index)) + ']':10}"
                         + "".join(f"{value:19.12g}" for value in numbers) + "\n")
         return text
+
+
+def lines_text(lines: Sequence[int]) -> str:
+    """Numbers of lines in words: "lines 3 to 5, 8"."""
+    runs = [[line for _, line in run] for _, run in groupby(
+        enumerate(lines), lambda pair: pair[1] - pair[0])]
+    return "line" + "s" * (len(lines) > 1) + " " + ", ".join(
+        f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def reference(verification: Verification) -> str:

@@ -164,7 +164,7 @@ class Blame:
 
     def is_right(self, origin: Origin) -> bool:
         """Whether a gradient is verified against the forward variable of its name."""
-        numbers = self.made[origin][1]
+        numbers = self.made.get(origin, (None, None))[1]
         return numbers is not None and numbers.status == "verified"
 
     def best_guess(self, line: list[Origin]) -> BestGuess:

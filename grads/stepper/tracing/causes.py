@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from grads.check.diagnosis.edits import ONLY_HERE
 from grads.check.report import Report
 from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.verify import Verification, unverified
 
-FOUND = re.compile(r"it is right with .* in line (\d+)")
+FOUND = re.compile(r"it is right with.* in line (\d+)")  # with or without
+PATH = "what comes through"  # in a hint on a term that is missing or wrong
 LEAVES = "which leaves"  # of a change that makes another gradient wrong
 REASON = "grads check: {}"
 ELSEWHERE = "grads check finds the mistake elsewhere: {}"
@@ -25,6 +27,20 @@ def causes(report: Report) -> dict[int, str]:
     hints = [(row.name, hint) for row in report.wrong for hint in row.hints]
     return {int(found[1]): f"{name}: {hint}" for name, hint in reversed(hints)
             if (found := FOUND.search(hint)) and LEAVES not in hint}
+
+
+def found_lines(report: Report | None) -> list[int]:
+    """The lines in which a change makes a gradient right, where the check is sure of it."""
+    return [] if report is None else sorted(
+        line for line, hint in causes(report).items() if ONLY_HERE not in hint)
+
+
+def paths(report: Report | None) -> list[str]:
+    """What the check says of the first gradient that has a term missing or wrong. No line may be
+    at fault: a forgotten term is in none."""
+    return [] if report is None else [
+        REASON.format(f"{row.name}: {hint}")
+        for row in report.wrong for hint in row.hints if PATH in hint][:1]
 
 
 def with_causes(backward: Trace, report: Report, verifications: Sequence[Verification],

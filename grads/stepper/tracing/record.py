@@ -7,6 +7,7 @@ import math
 import weakref
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from operator import length_hint
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,6 +121,7 @@ class Frame:
         self.outer: Loops = (*caller.outer, *caller.loops(caller.around)) if caller else ()
         self.around: tuple[int, ...] = ()  # loops around the current statement
         self.iterations: dict[int, int] = {}
+        self.counts_down: dict[int, int] = {}  # loop -> the number of its first iteration, plus 1
         self.known: dict[str, tuple[Origin, Path]] = {}  # "h[2]" -> last assignment, path
         self.roots: dict[str, Any] = {}  # "h" -> the object that was assigned
         self.pending: list[tuple[int, Path, Any]] = []  # chain, path, root value
@@ -156,12 +158,21 @@ class Frame:
         loop = self.recorder.program.loops[number]
         self.iterations = {k: n for k, n in self.iterations.items()
                       if number not in self.recorder.program.loops[k].outer}
-        counted = self.iterations.get(number, 0) + 1
+        if number in self.counts_down:
+            counted = self.iterations.get(number, self.counts_down[number]) - 1
+        else:
+            counted = self.iterations.get(number, 0) + 1
         self.iterations[number] = counted if loop.counted or not hasattr(index, "__index__") \
             else index.__index__()
         self.around = (*loop.outer, number)
         self.pending.clear()
         self.recorder.count()
+
+    def counted_down(self, number: int, iterable: Any) -> Any:
+        if count := length_hint(iterable):
+            self.iterations.pop(number, None)
+            self.counts_down[number] = count + 1
+        return iterable
 
     def read(self, number: int, value: Any) -> Any:
         chain = self.recorder.program.chains[number]

@@ -269,6 +269,9 @@ class Replay:
     def iteration(self, number: int, index: Any) -> None:
         return None
 
+    def counted_down(self, number: int, iterable: Any) -> Any:
+        return iterable
+
     def item(self, number: int, value: Any, indices: Path) -> Any:
         return value
 

@@ -23,6 +23,7 @@ from grads.stepper.tracing.syntax import (
     index_tuples,
     is_generator,
     is_load,
+    is_reversed,
     is_settled,
     is_simple,
     names_of,
@@ -233,7 +234,18 @@ class Rewriter(ast.NodeTransformer):
                         if isinstance(child, ast.Name)), None)
         calls = {child.id for child in ast.walk(node.iter) if isinstance(child, ast.Name)}
         index = counted if calls & {"range", "enumerate"} else None
+        if index is None:
+            node.iter = self.counted_down(node.iter)
         return self.loop(node, index)
+
+    def counted_down(self, iterable: ast.expr) -> ast.expr:
+        """What the next loop is over, recorded where it is reversed: its iterations are counted
+        down, so that they have the numbers of the forward's."""
+        if is_reversed(iterable):
+            return self.recorded("counted_down", len(self.loops), iterable)
+        if isinstance(iterable, ast.Call):  # zip(reversed(xs), ys)
+            iterable.args = [self.counted_down(argument) for argument in iterable.args]
+        return iterable
 
     def visit_While(self, node: ast.While) -> ast.AST:
         return self.loop(node, None)

@@ -94,6 +94,12 @@ def is_simple(nodes: Sequence[ast.expr]) -> bool:
                for node in nodes for child in ast.walk(node))
 
 
+def is_reversed(node: ast.expr) -> bool:
+    """Whether an expression is reversed(...) or ...[::-1]."""
+    return (isinstance(node, ast.Call) and ast.unparse(node.func) == "reversed") or (
+        isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "::-1")
+
+
 def is_length(node: ast.AST) -> bool:
     """Whether an expression is len(...)."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"

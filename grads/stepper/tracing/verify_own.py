@@ -36,6 +36,10 @@ WRITTEN_OVER = ("written over: this array is the upstream gradient, which the ca
                 "assign to a new one")
 SUSPECT = ("not verified by itself; {}, the first wrong one, in line {}, is computed from it: the "
            "mistake may be here")
+CHECKED = {"nothing": "NOTHING WAS VERIFIED: none of what the backward returns fits an input.",
+           "right": "What the backward returns is right, as grads check finds.",
+           "undecided": "What the backward returns is undecided, as grads check finds.",
+           "wrong": "What the backward returns is WRONG, as grads check finds."}
 KINK = "the methods disagree, and the differences do not settle: is there a kink?"
 
 
@@ -77,8 +81,8 @@ class Own:
                      "undecided": "undecided for {} (the methods disagree)"}
         parts = [templates[status].format(", ".join(inputs))
                  for status, inputs in names.items() if inputs]
-        notes = [f"What the backward returns is {'; '.join(parts)}."] if parts else [
-            "NOTHING WAS VERIFIED: none of what the backward returns fits an input."]
+        notes = [f"What the backward returns is {'; '.join(parts)}." if parts else
+                 CHECKED[self.verdict]]
         if self.written_over is not None:
             line = self.backward.steps[self.written_over[0]].line
             notes.append(f"WRONG: line {line} writes over the upstream gradient, which the caller "
@@ -142,8 +146,23 @@ class Own:
             else:
                 verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
         verifications = self.with_suspects(self.with_sources(verifications))
+        if narrowed := self.narrowed(verifications):
+            verifications = self.with_suspects([
+                narrowed.get((verification.step, verification.target), verification)
+                for verification in verifications])
         return verifications if self.diagnosed is None else with_causes(
-            self.backward, self.diagnosed, verifications, {*carried, *ends})
+            self.backward, self.diagnosed, verifications, {*carried, *narrowed, *ends})
+
+    def narrowed(self, verifications: Sequence[Verification]) -> dict[Origin, Verification]:
+        """The first line that a guess shows to be wrong, of those that may have made the first
+        wrong value. Its variable need not be named as a gradient."""
+        marked = {status: [(verification.step, verification.target) for verification
+                           in verifications if verification.status == status]
+                  for status in ("wrong", "suspect")}
+        arrays = [origin for origin in marked["suspect"]
+                  if self.backward.target(origin).shape is not None]
+        guessed = self.blame.carried(arrays, min(marked["wrong"], default=None))
+        return {origin: self.guess(origin, *pair) for origin, pair in guessed.items()}
 
     def with_sources(self, verifications: list[Verification]) -> list[Verification]:
         """The verifications, with those of arrays that a call returned repeated where the called

@@ -348,7 +348,7 @@ def f_inputs(rng):
     (SETTING, "such as", "`2 * beta` in place of `2` in line 9"),
     (LOOP, "such as", "`t / 2` in place of `t` in line 13"),
     (ALIAS, ".T", "`ds.copy()` in place of `ds` in line 17"),
-    (KEYS, "mean", "`'u'` in place of `'a'` in line 9"),
+    (KEYS, "mean", "`'u'` in place of the third `'a'` in line 9"),
     (FLIPPED, "`p`", "`w` in place of `w[::-1]` in line 11"),
     (SIGN, "** 2", "with `-"),
     (TWO_BRANCHES, "`0`", "`(d * y, d * x, d * x * y)` in place of"),

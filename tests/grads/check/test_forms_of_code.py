@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from itertools import pairwise
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from grads.check import check_gradients, check_pair
+from grads.check.diagnosis.instrument import ordinal, tree_of
 from grads.check.layers import check_layer
-from grads.check.user_code import check_file
+from grads.check.user_code import check_file, load_module
 
 LAMBDAS = '''
 rule = lambda f, slope: lambda x: (f(x), lambda d: d * slope(x))
@@ -112,9 +114,44 @@ def f_backward(d, cache):
 def f_inputs(rng):
     return rng.normal(size=6), rng.normal(size=3)
 '''
+ONE_OF_SEVERAL = '''
+def f_forward(w, a, b):
+    return (w * a[1:] * b[:-1]).sum(), (w, a, b)
+
+def f_backward(d, cache):
+    w, a, b = cache
+    return d * a[:-1] * b[1:], np.r_[0, d * w * b[:-1]], np.r_[d * w * a[1:], 0]
+
+def f_inputs(rng):
+    return rng.normal(size=4), rng.normal(size=5), rng.normal(size=5)
+'''
+INVERSE = '''
+def f_forward(a):
+    return np.log(np.linalg.det(a)), a
+
+def f_backward(d, a):
+    b = a.T  # inverted
+    return d * b
+
+def f_inputs(rng):
+    return [3 * np.eye(3) + rng.normal(size=(3, 3)) / 2]
+'''
+SUMS = '''
+def f_forward(x):
+    return np.sin(np.cumsum(x)), x
+
+def f_backward(d, x):
+    return np.cumsum(d * np.cos(np.cumsum(x)))
+
+def f_inputs(rng):
+    return [rng.normal(size=5)]
+'''
 
 
 @pytest.mark.parametrize("text, said", [
+    (ONE_OF_SEVERAL, "`d * a[1:] * b[:-1]` in place of `d * a[:-1] * b[1:]` in line 8"),
+    (INVERSE, "`np.linalg.inv("),
+    (SUMS, "`np.cumsum((d * np.cos(np.cumsum(x)))[::-1])[::-1]` in place of"),
     (WINDOW, "`x[k:k + 3]` in place of `x[:3]` in line 11"),
     (LAMBDAS, "`np.tanh(x) ** 2` in place of `np.tanh(x)` in line 4"),
     (CLOSURE, "`h ** 2` in place of `h` in line 6"),
@@ -208,3 +245,32 @@ def test_many_wrong_tensors_are_not_halved():
 
     report = check_pair(forward, backward, [x, *weights])
     assert len(report.wrong) == 7 and report.evaluations < 900
+
+
+ORDINALS = """
+import numpy as np
+
+def f(x):
+    g = dict(x=3 * x)
+    g["x"][1:] -= 2 * x[1:]
+    return (3 * x * x / 2).sum() - (x[1:] * x[:-1]).sum() * 2, g["x"]
+
+def f_inputs(rng):
+    return [rng.normal(size=6)]
+"""
+
+
+@pytest.mark.parametrize("text, said", [
+    ("x=3 * x", "the second `x`"), ("2 * x[1:]", "the second `1:`"), ("2 * x", "the second `x`"),
+    ("g = dict(x=3 * x)", "`g"),
+])
+def test_an_ordinal_counts_what_stands_in_the_line(text, said, tmp_path):
+    (tmp_path / "mine.py").write_text(ORDINALS)
+    function = load_module(tmp_path / "mine.py").f
+    tree = tree_of(function.__code__)
+    line = next(k for k, line in enumerate(ORDINALS.splitlines(), 1) if text in line)
+    word = said.split("`")[1]
+    nodes = [node for node in ast.walk(tree) if getattr(node, "lineno", 0) == line
+             and isinstance(node, (ast.Name, ast.Slice)) and ast.unparse(node) == word]
+    last = max(nodes, key=lambda node: node.col_offset)
+    assert f"{ordinal(function, last)}`{word}" == said.rstrip("`")

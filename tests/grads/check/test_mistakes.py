@@ -190,6 +190,22 @@ def test_right_only_for_symmetric_inputs():
         d * np.outer(cache[1], cache[1]), d * (cache[0] + cache[0].T) @ cache[1]), [A, x]).notes)
 
 
+def test_other_inputs_that_are_not_symmetric_may_be_outside_of_the_domain():
+    def variance(Q, h):
+        s = h @ Q @ h
+        return np.log(s), (Q, h, s)
+
+    def right(d, cache):
+        Q, h, s = cache
+        return d * np.outer(h, h) / s, d * (Q + Q.T) @ h / s
+
+    A, h = np.random.default_rng(2).normal(size=(2, 2)), np.array([1.0, -1.0])
+    assert check_pair(variance, right, [A @ A.T, h]).ok  # s < 0 at the asymmetric Q nearby
+    assert check_pair(variance, lambda d, cache: (d * np.outer(h, h) / cache[2],
+                                                  2 * d * cache[0] @ h / cache[2]),
+                      [np.diag(np.diag(A @ A.T)) + 0.1, h]).verdict == "wrong"
+
+
 def test_accumulation_forgotten():
     """dW = ... in a loop over time, where dW += ... belongs."""
     xs = RNG.normal(size=(5, 2, 8))

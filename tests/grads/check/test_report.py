@@ -35,3 +35,8 @@ def test_the_same_diagnosis_of_several_tensors_is_one_line():
                              [-np.cos(X), -np.cos(X)])
     said = [line for line in report.remarks() if "reversed sign" in line]
     assert said == ["x at (0,), y at (0,): it has the reversed sign (ratio -1)"]
+
+
+def test_a_wrong_number_without_a_diagnosis_has_no_remark_that_repeats_the_table():
+    report = check_gradients(lambda x: np.sin(x).sum(), [X[:1]], [np.exp(X[:1])])
+    assert report.verdict == "wrong" and report.remarks() == []

@@ -51,6 +51,7 @@ SECONDS = 1.5  # of CPU
 OFTEN = 20  # candidates, or changed values, between two looks at the clock, which is slow
 UNSURE = 1e-4  # largest relative error of a gradient that is right now, and
 SURE = 1e-7  # of the other gradients
+EXACT = 1e3  # times the relative error that is allowed: of the other gradients that a change mends
 ROUNDING = 1e-6  # times SURE and the wrong gradient: what may be left of terms that cancel
 ALIKE = 1e-6  # relative difference of a factor that fits from one that has a name
 LARGEST = 100_000  # in place of an integer
@@ -100,6 +101,11 @@ class Edits:
         self.limits[evidence.name] = pair.numeric, np.minimum(
             2 * pair.allowed, UNSURE * largest or np.inf)
         self.wrong = [name for name in self.limits if not self.is_right(name, self.original)]
+        exact = EXACT * float(pair.allowed.max()) / (largest or np.inf)
+        for name in self.wrong:
+            numeric, limit = self.limits[name]
+            sure = exact * np.abs(numeric[np.isfinite(numeric)]).max(initial=0.0)
+            self.limits[name] = numeric, np.minimum(limit, max(sure, SURE * least))
         if self.hooked.sources:
             with self.hooked.hook(self.record):
                 self.gradients()
@@ -131,6 +137,11 @@ class Edits:
         return gradient is not None and gradient.shape == numeric.shape and bool(
             (np.abs(gradient - numeric) <= limit)[known].all())
 
+    def is_zero(self, name: str) -> bool:
+        """Whether a right gradient is zero, where it is known: to leave it out says nothing."""
+        numeric, limit = self.limits[name]
+        return not (np.abs(numeric) > limit).any()
+
     def record(self, number: int, value: Any) -> Any:
         """A hook that keeps the last value of each expression that is not zero."""
         if kind(value):
@@ -157,8 +168,9 @@ class Edits:
                                    if name not in self.wrong):
                 return False
             right = [name for name in self.wrong if self.is_right(name, made)]
-            self.fits = bool(right)
-            if all(self.ranks.get(name, 0) >= len(right) for name in right):
+            telling = [name for name in right if not self.is_zero(name)]
+            self.fits = bool(telling)
+            if all(self.ranks.get(name, 0) >= len(right) for name in telling):
                 return False  # none, or another change mends as many
             most, self.hooked.most = self.hooked.most, sys.maxsize  # of many runs
             try:
@@ -169,9 +181,9 @@ class Edits:
                     general = all(right_in_general(
                         self.probe, self.evidence.upstream, name, self.stop,
                         partial(self.numbers.put_in, lambda _, value: value),
-                        self.limits.keys() - {*self.wrong}) for name in right)
-                mended = [name for name in right if (
-                    general or name not in self.probe.doubted) and self.confirmed(name)]
+                        self.limits.keys() - {*self.wrong}) for name in telling)
+                mended = [name for name in right if name not in telling or ((
+                    general or name not in self.probe.doubted) and self.confirmed(name))]
             finally:
                 self.hooked.most = most
             if mended and self.case.cacheless and not same(
@@ -179,7 +191,7 @@ class Edits:
                 return False  # the change is one of the forward
         except Exception:
             return False
-        if not mended:
+        if not {*mended} & {*telling}:
             return False
         left = [name for name in self.wrong if name not in mended
                 and not np.array_equal(made[name], self.original[name], equal_nan=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, combinations
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -30,6 +30,7 @@ ELSEWHERE = (  # least and largest factor of the inputs, and whether their entri
     *[(0.9, 1.1, True)] * 4)
 TIED = 6  # most axes of one length that are changed alone or in twos
 LARGEST = 10_000  # entries of an array that is exchanged
+SCALE = 0.9  # of the arrays in a module
 LARGE = 8.0  # times the upstream gradient, which may be compared with other numbers by mistake
 UNLIKE = 1e6  # ratio of derivatives, of which one is saturated or beyond all bounds
 UNSURE = 1e-3  # relative error up to which a derivative confirms
@@ -92,9 +93,10 @@ def right_in_general(
     """Whether a gradient is right with other data and settings, as far as the function takes them.
 
     There are twice as many entries along one axis, along two or all axes that are as long, or an
-    integer that is a setting is larger. The function does not take them if its outputs have entries
-    that were never set, or if the gradients that were right are wrong. After the CPU seconds
-    `stop`, whether no coincidence was found before.
+    integer that is a setting is larger. With all axes of a length, the settings that are this
+    length change, too. The function does not take them if its outputs have entries that were never
+    set, or if the gradients that were right are wrong. After the CPU seconds `stop`, whether no
+    coincidence was found before.
 
     Arguments: unchanged, a context in which the user's functions are as they were: a gradient that
     fails only with a change of them is not right; sound, the gradients that are right without it.
@@ -112,7 +114,7 @@ def right_in_general(
             return not probe.doubted
         change, rng = changes[k], np.random.default_rng(k)
         others = spaces | {key: _other_data(a, rng) for key, a in arrays.items()}
-        for key, axis in change if isinstance(change, list) else ():
+        for key, axis in change.axes:
             half = np.asarray(others[key])
             moved = half * rng.uniform(0.8, 1.2, half.shape) if half.dtype.kind in "fc" else half
             new = np.concatenate([half, moved], axis)  # no two points are the same
@@ -120,8 +122,8 @@ def right_in_general(
         with _other_constants(held):
             try:
                 for x in sorted(held, key=lambda x: not isinstance(x, FunctionType)):
-                    larger = isinstance(change, tuple) and change[0] is x
-                    _change_settings(x, others, change[1] if larger else None)
+                    _change_settings(x, others, {
+                        key: number for owner, key, number in change.settings if owner is x})
                 case = deep_copy(probe.case, others)
                 with patch.multiple(np, empty=partial(_not_set, np.empty),
                                     empty_like=partial(_not_set, np.empty_like)):
@@ -156,23 +158,31 @@ def _not_set(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
 
 @contextmanager
 def _other_constants(held: Sequence[Any]) -> Iterator[None]:
-    """Context: the floating constants in the modules of a user's functions have other values."""
+    """Context: the floating constants in the modules of a user's functions have other values, and
+    arrays another scale, which is the same for all: one may be computed from another."""
     spaces = {id(f.__globals__): f.__globals__ for f in held
               if isinstance(f, FunctionType) and is_users_module(f.__module__)}
     before = [(space, name, value) for space in spaces.values()
-              for name, value in space.items() if type(value) is float]
+              for name, value in space.items() if type(value) is float or (
+                  type(value) is np.ndarray and value.dtype.kind == "f")]
     try:
         for space, name, value in before:
-            space[name] = other_number(value)
+            space[name] = other_number(value) if type(value) is float else SCALE * value
         yield
     finally:
         for space, name, value in before:
             space[name] = value
 
 
-def _changes(held: Sequence[Any], arrays: Mapping[int, Any]) -> list[Any]:
-    """The changes of sizes, as lists of an array's id() and an axis that is doubled, and of whole
-    numbers, as pairs of an object and a key. Equal arrays are copies, which change together."""
+class _Change(NamedTuple):
+    """A change of sizes and whole numbers."""
+
+    axes: Sequence[tuple[int, int]] = ()  # that are doubled: the id() of an array, and the axis
+    settings: Sequence[tuple[Any, Any, int]] = ()  # objects with a key and the new number
+
+
+def _changes(held: Sequence[Any], arrays: Mapping[int, Any]) -> list[_Change]:
+    """The changes that are tried. Equal arrays are copies, which change together."""
     equal: dict[Any, list[int]] = {}
     for key, a in arrays.items():
         equal.setdefault((np.shape(a), np.asarray(a).tobytes()), []).append(key)
@@ -180,12 +190,15 @@ def _changes(held: Sequence[Any], arrays: Mapping[int, Any]) -> list[Any]:
     for (shape, _), keys in equal.items():
         for axis, n in enumerate(shape):
             axes.setdefault(n, []).append([(key, axis) for key in keys])
-    changes: list[Any] = [[]]
-    for tied in axes.values():
+    settings = [(x, *pair) for x in held for pair in _settings(x) if type(pair[1]) is int]
+    changes = [_Change()]
+    for length, tied in axes.items():
         few = tied[:TIED]
-        changes += [[*chain(*chosen)] for chosen in (
+        changes += [_Change([*chain(*chosen)]) for chosen in (
             *combinations(few, 1), *combinations(few, 2), *[tied] * (len(tied) > 2))]
-    return changes + [(x, key) for x in held for key, value in _settings(x) if type(value) is int]
+        alike = [(x, key, 2 * n) for x, key, n in settings if n == length > 1]
+        changes += [_Change([*chain(*tied)], alike)] * bool(alike)
+    return changes + [_Change(settings=[(x, key, n + 1)]) for x, key, n in settings]
 
 
 def _settings(x: Any) -> list[tuple[Any, Any]]:
@@ -199,12 +212,12 @@ def _settings(x: Any) -> list[tuple[Any, Any]]:
     return [*getattr(x, "__dict__", {}).items()] if is_users_module(type(x).__module__) else []
 
 
-def _change_settings(x: Any, others: dict[int, Any], larger: Any) -> None:
-    """Put a copy with other numbers into `others`, if x has settings. Argument: larger, the key of
-    an integer that is increased."""
+def _change_settings(x: Any, others: dict[int, Any], integers: Mapping[Any, int]) -> None:
+    """Put a copy with other numbers into `others`, if x has settings. Argument: integers, the new
+    numbers of its keys."""
     old = dict(_settings(x))
-    new = {key: other_number(value) + (key == larger) for key, value in old.items()
-           if type(value) is float or (type(value) is int and key == larger)}
+    new = {key: other_number(value) for key, value in old.items() if type(value) is float}
+    new |= integers
     if not new:
         return
     if type(x) is tuple:

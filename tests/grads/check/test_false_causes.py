@@ -1,0 +1,108 @@
+"""A change that makes a gradient right only by accident, or nearly, is not named as its cause, nor
+is the deletion of a gradient that is zero in truth."""
+
+import numpy as np
+import pytest
+
+from grads.check.user_code import check_file
+
+CONSTANT_ARRAY = """
+import numpy as np
+
+Q = np.array([1.0, 1.5, 0.3])
+R = np.array([0.1, 0.05, 0.2])
+
+def f_forward(x, u):
+    return 5 * Q @ x ** 2 + 0.5 * R @ u ** 2 + x[0] * u[0], (x, u)
+
+def f_backward(d, cache):
+    x, u = cache
+    dx, du = Q * x, R * u  # 10 * Q, which is Q / R[0]
+    dx[0] += u[0]
+    du[0] += x[0]
+    return d * dx, d * du
+
+def f_inputs(rng):
+    return rng.normal(size=3), rng.normal(size=3)
+"""
+TWO_TAPS = """
+import numpy as np
+
+def shifted(x, lag):
+    return x if lag == 0 else np.concatenate([np.zeros_like(x[:lag]), x[:-lag]])
+
+class Dilated:
+    def __init__(self):
+        rng = np.random.default_rng(3)
+        self.kernel, self.dilation = 2, 2
+        self.w, self.v = rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 3))
+
+    def forward(self, x):
+        self.taps = [shifted(x, k * self.dilation) for k in range(self.kernel)]
+        self.y = np.tanh(sum(tap @ w for tap, w in zip(self.taps, self.w)))
+        return self.y + sum(tap @ v for tap, v in zip(self.taps, self.v))
+
+    def shifted_back(self, g, lag):
+        if lag == 0:
+            return g
+        out = np.zeros_like(g)
+        out[:-lag] = g[lag:]
+        return out
+
+    def backward(self, d):
+        self.dw, self.dv, dx = np.zeros_like(self.w), np.zeros_like(self.v), np.zeros_like(d)
+        g = d * (1 - self.y ** 2)
+        for k, tap in enumerate(self.taps):
+            self.dw[k], self.dv[k] = tap.T @ g, tap.T @ d
+            dx += self.shifted_back(g @ self.w[k].T + d @ self.v[k].T, k)  # k * self.dilation
+        return dx
+
+f = Dilated()
+
+def f_inputs(rng):
+    return [rng.normal(size=(7, 3))]
+"""
+NO_GRADIENT = """
+import numpy as np
+
+def f_forward(x, w, k):
+    z = x @ w + k
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=1, keepdims=True)
+    return p, (x, w, p)
+
+def f_backward(d, cache):
+    x, w, p = cache
+    dz = p * (d - (d * p).sum(axis=0, keepdims=True))  # axis=1
+    dk = np.zeros((len(p), 1))
+    dk += dz.sum(axis=1, keepdims=True)
+    return dz @ w.T, x.T @ dz, dk
+
+def f_inputs(rng):
+    return rng.normal(size=(4, 3)), rng.normal(size=(3, 5)), rng.normal(size=(4, 1))
+"""
+NEARLY = """
+import numpy as np
+
+def f_forward(x, w, u):
+    return 3 * np.sin(x) + w ** 2 * u / (1 + 1e-8), (x, w, u)
+
+def f_backward(d, cache):
+    x, w, u = cache
+    return d * np.cos(x), d * w * u, d * w ** 2 / (1 + 1e-8)  # 3 *, 2 * and / (1 + 1e-8)
+
+def f_inputs(rng):
+    return rng.normal(size=4), rng.normal(size=4), rng.normal(size=4)
+"""
+
+
+@pytest.mark.parametrize("code, cause, accident", [
+    (CONSTANT_ARRAY, "has 0.1 times", "R[0]"), (TWO_TAPS, "k * self.dilation", "every"),
+    (NO_GRADIENT, "`1` in place of `0`", "without"), (NEARLY, "`3 * d`", "2 * "),
+])
+def test_a_cause_is_no_accident(code, cause, accident, tmp_path):
+    (tmp_path / "mine.py").write_text(code)
+    wrong = check_file(f"{tmp_path / 'mine.py'}:f", np.random.default_rng(0)).wrong
+    hints = [hint for row in wrong for hint in row.hints]
+    assert any(cause in hint for hint in hints), hints
+    assert not any(accident in hint or "only with" in hint for hint in hints)

@@ -34,7 +34,7 @@ of either system. Two seeds are few: this is no test of significance.
 
 DIR has Multi30k's tokenised files. Claims about parsing also need GUM's trees, DIR/gum/*.ptb;
 `transfer`, `captions` and `captions-too-many` need no files. Minutes are the CPU time
-of training all runs on one thread; where they are missing, they were not measured.
+of training all runs on one thread; for some it is that of one epoch, times the epochs.
 """
 TABLE = """
 ## {verdict}
@@ -68,7 +68,7 @@ class Result:
 class Claim:
     """A paper's claim that a system scores higher than another, with what was found here.
 
-    minutes: of training, None where it was not timed. script: sh commands that train and evaluate.
+    minutes: of training. script: sh commands that train and evaluate.
     """
 
     name: str
@@ -78,8 +78,8 @@ class Claim:
     page: str
     better: Result
     worse: Result
+    minutes: int
     script: str
-    minutes: int | None = None
 
     @property
     def verdict(self) -> str:
@@ -96,11 +96,6 @@ class Claim:
     def here(self) -> str:
         """The figures of both systems."""
         return f"{self.better.figures} against {self.worse.figures}"
-
-    @property
-    def duration(self) -> str:
-        """Minutes of training, in words."""
-        return "not timed" if self.minutes is None else f"{self.minutes} minutes"
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -136,4 +131,4 @@ def _line(claim: Claim) -> str:
     recipes = ", ".join(f"[{recipe.rpartition('/')[2]}](../nmt/recipes/{recipe}.yaml)"
                         for recipe in claim.systems)
     return (f"| `{claim.name}` | {claim.claim} {recipes} | {claim.source}: {claim.paper} | "
-            f"[{claim.here}]({claim.page}) | {claim.minutes or ''} |\n")
+            f"[{claim.here}]({claim.page}) | {claim.minutes} |\n")

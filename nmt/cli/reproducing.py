@@ -39,7 +39,7 @@ def run_reproduce(options: argparse.Namespace) -> None:
         print(page(claims), end="")
     elif options.name is None:
         for claim in claims.values():
-            print(f"{claim.name}: {claim.verdict}; {claim.duration}\n  {claim.claim}\n"
+            print(f"{claim.name}: {claim.verdict}; {claim.minutes} minutes\n  {claim.claim}\n"
                   f"  {claim.source}: {claim.paper}; here {claim.here} (docs/{claim.page})")
     elif options.name not in claims:
         raise UserError(f"{options.name}: expected one of {', '.join(claims)}"

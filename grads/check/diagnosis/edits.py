@@ -34,6 +34,7 @@ from grads.check.diagnosis.candidates import (
 )
 from grads.check.diagnosis.elsewhere import Probe, right_elsewhere, right_in_general
 from grads.check.diagnosis.evidence import Array, Evidence
+from grads.check.diagnosis.factors import named_factors
 from grads.check.diagnosis.instrument import (
     Hook,
     Hooked,
@@ -55,7 +56,6 @@ EXACT = 1e3  # times the relative error that is allowed: of the other gradients 
 ROUNDING = 1e-6  # times SURE and the wrong gradient: what may be left of terms that cancel
 ALIKE = 1e-6  # relative difference of a factor that fits from one that has a name
 LARGEST = 100_000  # in place of an integer
-LARGE = 1e100  # a factor is below it
 FACTORS = 4  # what is beyond it is rather a length or a setting than another number
 GROWN = 100  # times as many entries as before: a change in a loop makes the value larger each time
 ONLY_HERE = ", but only with these sizes and settings"
@@ -279,7 +279,7 @@ class Edits:
         A gradient is linear in most of its expressions. So its values with an expression once and
         twice tell which factor makes it right. Arguments: values, of variables and expressions.
         """
-        known = self.named_factors(values)
+        known = named_factors(values, self.hooked.sources)
         for number in numbers:
             seen, constant = self.seen[number], literal(self.hooked.sites[number].node)
             if kind(seen.value) != "f" and not constant:
@@ -299,33 +299,6 @@ class Edits:
             if constant and plain(new := float(f"{fits * seen.value:.6g}")):
                 yield (number,), repr(new).removesuffix(".0")
             yield from named
-
-    def named_factors(self, values: Arrays) -> list[tuple[float, str]]:
-        """Factors with the text in place of an expression: settings, small numbers, scalars of the
-        functions, lengths and sizes."""
-        settings = [(1.0, VALUE)]  # with 1, the sign is wrong
-        known = [(2.0, f"2 * {VALUE}"), (0.5, f"{VALUE} / 2"), (3.0, f"3 * {VALUE}")]
-        squares = list[tuple[float, str]]()
-        loops = {name.id for source in self.hooked.sources for loop in ast.walk(source.tree)
-                 if isinstance(loop, (ast.For, ast.comprehension))
-                 for name in ast.walk(loop.target) if isinstance(name, ast.Name)}
-        for text, value in values.items():
-            if text not in loops and np.ndim(value) == 0 and (
-                    1 / LARGE < abs(value) < LARGE and abs(value) != 1):
-                size = abs(float(value))
-                plainly = kind(value) == "f" and "(" not in text[1:]
-                (settings if plainly else known).extend([
-                    (size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}")])
-                squares += [(size**2, f"{VALUE} * {text} ** 2"),
-                            (size**-2, f"{VALUE} / {text} ** 2")]
-        named = {f"{text}.{length}": float(n) for text, value in values.items()
-                 if text.isidentifier() and np.ndim(value) for length, n in (
-                     ("size", np.size(value)),
-                     *((f"shape[{axis}]", n) for axis, n in enumerate(np.shape(value))))}
-        for text, size in named.items():
-            if size > 1:
-                known += [(size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}")]
-        return settings + known + squares
 
     def fitting(self, doubled: Arrays) -> float | None:
         """The factor of an expression with which a wrong gradient is right, by its value with the

@@ -145,11 +145,11 @@ class Own:
                     written[origin][0].name)))
             else:
                 verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
-        verifications = self.with_suspects(self.with_sources(verifications))
+        verifications = self.with_suspects(known := self.with_sources(verifications))
         if narrowed := self.narrowed(verifications):
-            verifications = self.with_suspects([
-                narrowed.get((verification.step, verification.target), verification)
-                for verification in verifications])
+            both = {(verification.step, verification.target): verification
+                    for verification in known} | narrowed
+            verifications = self.with_suspects([both[origin] for origin in sorted(both)])
         return verifications if self.diagnosed is None else with_causes(
             self.backward, self.diagnosed, verifications, {*carried, *narrowed, *ends})
 

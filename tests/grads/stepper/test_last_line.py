@@ -158,6 +158,7 @@ def test_a_wrong_line_whose_variable_is_not_named_as_a_gradient_is_compared(show
     wrong = shown(ADJOINT.replace("half * adjoint", "u * adjoint"), "flow")
     first = next(v for v in wrong.verifications.values() if v.status == "wrong")
     assert (first.name, first.line) == ("stage", 16) and first.error > 1e-3
+    assert all(v.line < 16 for v in wrong.verifications.values() if v.status == "suspect")
     right = shown(ADJOINT, "flow")
     assert right.summary() == ["RIGHT: 1 gradient verified"]
 

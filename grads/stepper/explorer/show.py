@@ -20,7 +20,7 @@ from grads.stepper.explorer.formulas import formulas
 from grads.stepper.explorer.logits import predictions, said_logits
 from grads.stepper.explorer.steps import equation, file_name
 from grads.stepper.trace import Origin, Read, Step, Target, Trace
-from grads.stepper.tracing.causes import found_lines, paths
+from grads.stepper.tracing.causes import found_lines, paths, remarks
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.pairing import loops_text
 from grads.stepper.tracing.values import in_words
@@ -101,6 +101,11 @@ class Shown:
             return ["NOTHING WAS VERIFIED"]
         if self.verdict == "right" and not count:
             return ["RIGHT: what the backward returns is verified; no line of it has a gradient"]
+        if self.first_wrong is None and self.verdict == "wrong":
+            said = [] if self.report is None else remarks(self.report)
+            return [(f"WRONG, as grads check finds: {said[0]}" if said else
+                     "WRONG in what the backward returns, in no line that was compared"
+                     ) + f"; {verified}"]
         if self.first_wrong is None:
             return [f"{self.verdict.upper()}: {verified}"]
         return [self.wrong_at(self.first_wrong, verified)]

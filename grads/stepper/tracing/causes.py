@@ -22,6 +22,12 @@ REASON = "grads check: {}"
 ELSEWHERE = "grads check finds the mistake elsewhere: {}"
 
 
+def remarks(report: Report) -> list[str]:
+    """What the check says of what is wrong, without its notes on the methods."""
+    said = report.remarks()
+    return said[:len(said) - len(report.notes)]
+
+
 def causes(report: Report) -> dict[int, str]:
     """What the check says of changes that make a gradient right, by the number of the line."""
     hints = [(row.name, hint) for row in report.wrong for hint in row.hints]

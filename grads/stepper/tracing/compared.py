@@ -167,7 +167,8 @@ def suits_complex_step(report: Report) -> bool:
 
 def judged(report: Report, name: str, numbers: Numbers) -> Numbers:
     """The numbers of a returned gradient with the status that `grads check` gives it: it is never
-    wrong where the check is not sure that it is, and verified where the check says so.
+    wrong where the check is not sure that it is, and verified where the check says so. What the
+    walk cannot decide is wrong where the check says so.
 
     Argument name: of the input in the walk.
     """
@@ -178,6 +179,8 @@ def judged(report: Report, name: str, numbers: Numbers) -> Numbers:
         return numbers._replace(status="undecided") if is_refuted else numbers
     if known == {"ok"} and (rows or report.ok):
         return numbers._replace(status="verified")
+    if numbers.status == "undecided" and any(row.status == "wrong" for row in rows):
+        return numbers._replace(status="wrong")
     is_sure = "wrong" in known or numbers.status != "wrong"
     return numbers if is_sure else numbers._replace(status="undecided")
 

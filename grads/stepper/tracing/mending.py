@@ -66,4 +66,4 @@ class Mending:
         both = list(zip(self.statuses, after, strict=True))
         if any(was != "wrong" and now == "wrong" for was, now in both):
             return 0
-        return sum(was == "wrong" and now != "wrong" for was, now in both)
+        return sum(was == "wrong" and now == "verified" for was, now in both)

@@ -28,6 +28,8 @@ SURE = 1e-4  # relative error estimate above which differences are undecided
 EXACT = 1e-8  # relative error of a gradient verified by complex step
 EPSILONS = 2.0**10  # likewise in float32, in units of its precision
 ROUGH = 1e-6  # relative error of one verified by differences, where they are no worse
+BESIDE = 2.0**-20 * np.arange(8)  # steps that show rounding to float32, and no curvature
+JUMPS = 64  # roundings in float64: third differences that are larger show a coarser rounding
 
 
 class Derivative(NamedTuple):
@@ -83,10 +85,9 @@ class Losses(Probe):
     """The losses along one entry of a variable, in the form that the checker's methods take.
 
     Arguments: size, the value of the entry; largest, of the variable's entries; base, the loss
-    without a step; precision, of the numbers that the loss is computed with. The perturbed entry is
-    float64, so a loss counts as rounded to float32 only if float32 can represent it. Attribute:
-    known, the losses (m,) by step, to be filled by the caller. Raises `Wanted` when it is called
-    with steps that are not in `known`.
+    without a step; precision, that the loss is rounded to. Attribute: known, the losses (m,) by
+    step, to be filled by the caller. Raises `Wanted` when it is called with steps that are not in
+    `known`.
     """
 
     def __init__(self, size: float, largest: float, base: float, precision: float) -> None:
@@ -94,9 +95,7 @@ class Losses(Probe):
         self.weights, self.base = [np.ones(1)], [np.array([base])]
         self.coarse, self.unit, self.near = Line({"entry": np.ones(1)}).scales(
             {"entry": np.array([size]), "largest": np.array([largest])})
-        with np.errstate(over="ignore"):
-            is_exact = float(np.float32(base)) == base
-        self.noise = [np.array([NOISE * abs(base) * (precision if is_exact else EPS)])]
+        self.noise = [np.array([NOISE * abs(base) * precision])]
 
     def __call__(self, t: np.ndarray) -> list[np.ndarray]:
         """The losses (m, 1) at the steps t (m,)."""
@@ -116,14 +115,28 @@ class OwnRuns(Runs):
         Arguments: sizes, the values of the entries, which the step sizes are relative to;
         precision, of the numbers in the computation.
         """
-        some = [bump._replace(entries=bump.entries[:1]) for bump in bumps if len(bump.entries)]
-        bases = iter(self.losses(some, [np.zeros(1)] * len(some)))
-        parts = [lines(bump, size, float(next(bases)[0]), precision) if len(bump.entries) else []
-                 for bump, size in zip(bumps, sizes, strict=True)]
+        beside = self.beside(bumps, sizes, precision > EPS)
+        parts = [lines(bump, size, float(losses[0, 0]), precision if is_rounded(losses) else EPS)
+                 if len(bump.entries) else []
+                 for bump, size, losses in zip(bumps, sizes, beside, strict=True)]
         together = [line for part in parts for line in part]
         along, real = (iter(self.by(method, together)) for method in (complex_step, ridders))
         return [derivative(len(bump.entries), [next(along) for _ in part], [
             next(real) for _ in part]) for bump, part in zip(bumps, parts, strict=True)]
+
+    def beside(self, bumps: Sequence[Bumps], sizes: Sequence[np.ndarray], is_coarse: bool
+               ) -> list[np.ndarray]:
+        """The losses (entries, steps) with no step and with small ones. If the computation is not
+        coarse, a single one without a step."""
+        steps = BESIDE if is_coarse else np.zeros(1)
+        entries = [bump.entries if is_coarse else bump.entries[:1] for bump in bumps]
+        losses = iter(self.losses(
+            [bump._replace(entries=np.repeat(some, len(steps)))
+             for bump, some in zip(bumps, entries, strict=True) if len(some)],
+            [np.tile(steps, len(some)) * max(1.0, float(np.nan_to_num(np.abs(size)).max()))
+             for size, some in zip(sizes, entries, strict=True) if len(some)]))
+        return [next(losses).reshape(-1, len(steps)) if len(some) else np.zeros((0, 1))
+                for some in entries]
 
     def by(self, method: Callable[[Probe], Numeric], lines: Sequence[tuple[Bumps, Losses]]
            ) -> list[Numeric]:
@@ -163,6 +176,15 @@ class OwnRuns(Runs):
             losses = np.concatenate([self.together([bump], [added[[k]]])[0]
                                      for k, bump in enumerate(alone)])
             return np.split(losses, np.cumsum([len(bump.entries) for bump in bumps])[:-1])
+
+
+def is_rounded(losses: np.ndarray) -> bool:
+    """Whether the losses (entries, steps) are rounded to less than float64: float32 can represent
+    them, or they jump from step to step."""
+    with np.errstate(all="ignore"):
+        jumps = np.abs(np.diff(losses, 3)).max(initial=0.0)
+        return bool(np.all(losses[:, 0].astype(np.float32) == losses[:, 0])
+                    or jumps > JUMPS * EPS * np.abs(losses).max(initial=0.0))
 
 
 def lines(bump: Bumps, size: np.ndarray, base: float, precision: float

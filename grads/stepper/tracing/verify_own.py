@@ -17,7 +17,7 @@ import numpy as np
 from grads.check.report import Report
 from grads.stepper.trace import Origin, Target
 from grads.stepper.tracing.blame import COMPLETE, Blame, same_variable
-from grads.stepper.tracing.causes import with_causes
+from grads.stepper.tracing.causes import remarks, with_causes
 from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import written_over
 from grads.stepper.tracing.guesses import Candidate
@@ -94,9 +94,7 @@ class Own:
         """What `grads check` says about a wrong gradient: the mistake, where it finds it."""
         if self.diagnosed is None:
             return []
-        said = self.diagnosed.remarks()
-        return [f"WRONG, as grads check finds: {line}"
-                for line in said[:len(said) - len(self.diagnosed.notes)]]
+        return [f"WRONG, as grads check finds: {line}" for line in remarks(self.diagnosed)]
 
     @cached_property
     def diagnosed(self) -> Report | None:

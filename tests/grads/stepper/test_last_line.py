@@ -4,10 +4,13 @@
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from grads.cli import main
 from grads.stepper.explorer.settings import Settings
+from grads.stepper.tracing.compared import Numbers, judged
+from grads.stepper.tracing.numerical import Derivative
 from grads.stepper.walk import open_shown
 
 UNNAMED = """
@@ -101,6 +104,24 @@ def smooth(a, xs):
         dh = ds * a
     return loss, da
 """
+FLOAT32 = """
+import numpy as np
+
+def layer_inputs(rng):
+    return [rng.normal(size=(3, 4)), rng.normal(size=4)]
+
+def layer_forward(x, w):
+    x, w = x.astype(np.float32), w.astype(np.float32)
+    y = np.tanh(x @ w)
+    return y, (x, w, y)
+
+def layer_backward(dy, cache):
+    x, w, y = cache
+    dz = dy * (1 - y ** 2)
+    dx = np.outer(dz, w)
+    dw = dz @ x
+    return dx, dw
+"""
 NUMBERS = """
 import numpy as np
 
@@ -188,3 +209,32 @@ def test_numbers_that_only_the_check_compares(tmp_path, capsys):
     said = capsys.readouterr().out.splitlines()
     assert said[1] == "What the backward returns is right, as grads check finds."
     assert said[-1].startswith("RIGHT: ")
+
+
+def test_what_is_computed_in_float32_is_red_by_its_jumps(shown):
+    """The upstream gradient is float64, so float32 cannot represent the loss. Only the jumps show
+    how it is rounded, and that short steps say nothing."""
+    right = shown(FLOAT32, "layer")
+    assert right.summary() == ["RIGHT: 3 gradients verified"]
+    (said,) = shown(FLOAT32.replace("(dz, w)", "(dz, w) * 1.05"), "layer").summary()
+    assert re.fullmatch(r"WRONG first at mine.py:15, step \d+: dx; 2 gradients verified", said)
+
+
+def test_what_the_walk_cannot_decide_is_wrong_where_the_check_says_so(shown):
+    report = shown(FLOAT32.replace("(dz, w)", "(dz, w) * 1.05"), "layer").report
+    unknown = Numbers(np.arange(12), Derivative(*np.zeros((2, 12)), np.inf), "undecided", 0.0)
+    assert judged(report, "x", unknown).status == "wrong"
+    assert judged(report, "w", unknown).status == "verified"
+    assert judged(report, "other", unknown).status == "undecided"
+
+
+def test_a_fault_that_is_in_no_gradient_is_told(shown):
+    """A sentence of verified gradients alone reads as if all were right."""
+    text = FLOAT32.replace("    return dx, dw", "    x *= 3\n    return dx, dw")
+    wrong = shown(text, "layer")
+    (said,) = wrong.summary()
+    assert said.startswith("WRONG, as grads check finds: cache: backward: a second call")
+    assert said.endswith("; 3 gradients verified")
+    wrong.report = None
+    assert wrong.summary() == ["WRONG in what the backward returns, in no line that was compared; "
+                               "3 gradients verified"]

@@ -3,12 +3,14 @@
 These are the lines that the value is computed from, except those that are known to be right. A
 missing term shows only where its sum is first compared: `dh_prev = du` is found at the next time
 step, as `dh = dh_prev + ...`. So the lines between are marked too, back to the last verified ones.
+Lines that right values are computed from, too, are marked only if no others are left.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 
 import numpy as np
 
@@ -39,6 +41,29 @@ def suspects(forward: Trace, trace: Trace, wrong: Collection[Origin], right: Col
     return sorted(marked)
 
 
+def unused(trace: Trace, marked: Collection[Origin], right: Collection[Origin],
+           wrong: Collection[Origin]) -> list[Origin]:
+    """The marked assignments that no right value is computed from: a mistake in another would
+    mostly make that value wrong. All of them if none is left."""
+    used = used_for(trace, right, wrong)
+    return [origin for origin in marked if origin not in used] or [*marked]
+
+
+def used_for(trace: Trace, right: Collection[Origin], wrong: Collection[Origin]) -> set[Origin]:
+    """The assignments that right values are computed from, except through wrong ones. The search
+    goes only through lines that make one value of single arrays: of others it is not known what
+    each value is computed from."""
+    waiting, seen = list(right), {*wrong}
+    while waiting:
+        step = trace.steps[(origin := waiting.pop())[0]]
+        if len(step.targets) == 1:
+            read = {reading.origins[0] for reading in step.reads if len(reading.origins) == 1}
+            new = (read | {*accumulated(trace, origin)}) - seen
+            seen |= new
+            waiting += new
+    return seen
+
+
 def sources(trace: Trace, origin: Origin) -> Iterator[Origin]:
     """The origins that a value is computed from: the variables that its line read, everything
     written into them before, and the results of the functions that the line called."""
@@ -46,15 +71,21 @@ def sources(trace: Trace, origin: Origin) -> Iterator[Origin]:
     read = {source for reading in step.reads for source in reading.origins}
     yield from read | ({passed} if passed else set())
     names = {(trace.steps[source[0]].frame, root_of(trace.target(source).name)) for source in read}
-    accumulator = trace.target(origin).name if trace.program.sites[step.site].augmented else None
+    yield from accumulated(trace, origin)
     for before in reversed(trace.steps[: step.number]):
         if before.kind == "assign":
             for i, target in enumerate(before.targets):
                 if "[" in target.written and (before.frame, root_of(target.name)) in names:
                     yield before.number, i
-                if before.frame == step.frame and target.name == accumulator:  # x, of `x += e`
-                    yield before.number, i
-                    accumulator = None
+
+
+def accumulated(trace: Trace, origin: Origin) -> list[Origin]:
+    """The assignment before of x, for a value made by `x += e`; empty for other values."""
+    step, name = trace.steps[origin[0]], trace.target(origin).name
+    made = ((before.number, i) for before in reversed(trace.steps[: step.number])
+            if before.kind == "assign" and before.frame == step.frame
+            for i, target in enumerate(before.targets) if target.name == name)
+    return [*islice(made, 1)] if trace.program.sites[step.site].augmented else []
 
 
 def values_by_name(trace: Trace) -> dict[str, list[np.ndarray]]:

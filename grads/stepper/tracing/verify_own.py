@@ -8,7 +8,7 @@ the backward runs again with the derivative in place of that variable.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +24,7 @@ from grads.stepper.tracing.guesses import Candidate
 from grads.stepper.tracing.pairing import AssignedGradient, Partner, squeezed
 from grads.stepper.tracing.returned import Returned, returned_at
 from grads.stepper.tracing.run import Run
-from grads.stepper.tracing.suspects import is_initial, suspects
+from grads.stepper.tracing.suspects import is_initial, suspects, unused
 from grads.stepper.tracing.verify import Verification, line_of, placed, unverified
 
 OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; what the backward "
@@ -143,11 +143,10 @@ class Own:
                     written[origin][0].name)))
             else:
                 verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
-        verifications = self.with_suspects(known := self.with_sources(verifications))
-        if narrowed := self.narrowed(verifications):
-            both = {(verification.step, verification.target): verification
-                    for verification in known} | narrowed
-            verifications = self.with_suspects([both[origin] for origin in sorted(both)])
+        known = {(verification.step, verification.target): verification
+                 for verification in self.with_sources(verifications)}
+        narrowed = self.narrowed(self.with_suspects(known, all_of_them=True))
+        verifications = self.with_suspects(known | narrowed)
         return verifications if self.diagnosed is None else with_causes(
             self.backward, self.diagnosed, verifications, {*carried, *narrowed, *ends})
 
@@ -209,8 +208,13 @@ class Own:
             confirmed |= self.blame.confirmed(line)
         return confirmed
 
-    def with_suspects(self, verifications: list[Verification]) -> list[Verification]:
-        """The verifications, with the lines marked that may have caused the first wrong value."""
+    def with_suspects(self, known: Mapping[Origin, Verification], all_of_them: bool = False
+                      ) -> list[Verification]:
+        """The verifications, with the lines marked that may have caused the first wrong value.
+
+        Argument all_of_them: whether also those are marked that right values are computed from.
+        """
+        verifications = [known[origin] for origin in sorted(known)]
         wrong = [(verification.step, verification.target)
                  for verification in verifications if verification.status == "wrong"]
         if not wrong:
@@ -220,9 +224,11 @@ class Own:
                  for verification in verifications if verification.status == "verified"}
         name, step = self.backward.target(first[0]).name, self.backward.steps[first[0][0]]
         reason = SUSPECT.format(name, step.line)
+        marked = suspects(self.pair.forward, self.backward, first, right)
+        if not all_of_them:
+            marked = unused(self.backward, marked, right, first)
         suspected = {origin: unverified(self.backward, origin, "suspect", reason)
-                     for origin in suspects(self.pair.forward, self.backward, first, right)
-                     if origin not in wrong}
+                     for origin in marked if origin not in wrong}
         return sorted([*(verification for verification in verifications
                          if (verification.step, verification.target) not in suspected),
                        *suspected.values()],

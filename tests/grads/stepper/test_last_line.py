@@ -122,6 +122,27 @@ def layer_backward(dy, cache):
     dw = dz @ x
     return dx, dw
 """
+FORM = """
+import numpy as np
+
+def form_inputs(rng):
+    return [rng.normal(size=shape) for shape in ((2, 2), (2, 2), 2)]
+
+def form_forward(F, P, m):
+    S, n = F @ P @ F.T, F @ m
+    return np.sum(np.sin(S)) + n @ n, (F, P, m, S, n)
+
+def form_backward(dy, cache):
+    F, P, m, S, n = cache
+    slope = np.cos(S)
+    gS = dy * slope
+    gn = 2 * dy * n
+    gF = gS @ F @ P.T
+    gF = gF + np.outer(gn, m)
+    gP = F.T @ gS @ F
+    gm = F.T @ gn
+    return gF, gP, gm
+"""
 NUMBERS = """
 import numpy as np
 
@@ -238,3 +259,13 @@ def test_a_fault_that_is_in_no_gradient_is_told(shown):
     wrong.report = None
     assert wrong.summary() == ["WRONG in what the backward returns, in no line that was compared; "
                                "3 gradients verified"]
+
+
+def test_a_line_that_right_gradients_are_computed_from_is_not_suspected(shown):
+    """Only the gradient of F is wrong. Line 16 forgets a term, and what lines 13 to 15 compute is
+    used for right gradients, too."""
+    (said,) = shown(FORM, "form").summary()
+    assert re.match(r"WRONG first at mine.py:17, step \d+: gF, or in line 16, which was not", said)
+    text = FORM.replace("gn = 2 * dy", "gn = 3 * dy")
+    (said,) = shown(text, "form").summary()
+    assert said.startswith("WRONG first at mine.py:15, step "), said

@@ -150,9 +150,16 @@ class Edits:
                 before.varies or not np.array_equal(before.value, value))
             seen = before
             if seen is None or np.any(value) or not np.any(seen.value):
-                seen = Seen(copy.copy(value), variables(sys._getframe(1)), False, False)
+                spaces = variables(sys._getframe(1))
+                seen = Seen(copy.copy(value), self.unlike_local(*spaces), False, False)
             self.seen[number] = seen._replace(again=before is not None, varies=varies)
         return value
+
+    def unlike_local(self, space: dict[str, Any], local: Any) -> tuple[dict[str, Any], Any]:
+        """Variables, without global ones that have the name of a local one in another function."""
+        sources = [*self.hooked.sources, *self.forwards]
+        names = {name for source in sources for name in source.function.__code__.co_varnames}
+        return {name: value for name, value in space.items() if name not in names}, local
 
     def works(self, said: Callable[[], str], hook: Hook | None = None) -> bool:
         """Note for which gradients a change works; whether it works for all.

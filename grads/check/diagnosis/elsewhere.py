@@ -243,15 +243,24 @@ def other_number(value: Any) -> Any:
 
 
 def _other_data(a: Any, rng: np.random.Generator) -> Any:
-    """An array or list with all numbers scaled if they are floats, or else with other rows of its
-    own. A square matrix, and indices that are all different, stay."""
+    """An array or list with other numbers. Floats are scaled, equal ones each by another factor.
+
+    Where numbers repeat, as in masks and labels, the rows are others of its own, so that the counts
+    change. If all whole numbers are equal, as lengths may be, the last is smaller by one. A square
+    matrix and indices that are all different stay, but one of ascending offsets is smaller.
+    """
     array = np.asarray(a)
+    other, n, distinct = array.copy(), len(array), len({*array.flat})
+    whole = array.dtype.kind in "iub"
+    steps = np.diff(array.astype(int)) if whole and array.ndim == 1 else np.zeros(1)
+    if whole and distinct == 1 and array.flat[0] > 0:
+        other.flat[-1] = array.flat[0] - 1
+    elif 1 < distinct < array.size and array.shape[1:] != array.shape[:1]:
+        other = array[(np.linspace(0, 1, n)**3 * (n - 1)).astype(int)]  # mostly the first
+    elif steps.min() > 0 and steps.max() > 1:
+        other[1 + np.argmax(steps > 1)] -= 1
     if array.dtype.kind in "fc":
-        return array * rng.uniform(0.8, 1.2)
-    if len({*array.flat}) == array.size or array.shape[1:] == array.shape[:1]:
-        return a
-    n = len(array)
-    other = array[np.sort(np.random.default_rng(n).integers(n, size=n))]
+        other = other * rng.uniform(0.8, 1.2, array.shape if distinct == 1 else None)
     return other.tolist() if isinstance(a, list) else other
 
 

@@ -94,15 +94,96 @@ def f_backward(d, cache):
 def f_inputs(rng):
     return rng.normal(size=4), rng.normal(size=4), rng.normal(size=4)
 """
+GLOBAL_NAME = """
+import numpy as np
+
+def f_forward(x):
+    y = 0 * x
+    for k in range(1, 3):
+        y = y + k * k * np.sin(x)
+    return y, x
+
+def f_backward(d, cache):
+    return d * np.cos(cache)  # 5 times
+
+def f_inputs(rng):
+    return [rng.normal(size=(3, 2))]
+
+x = np.zeros((5, 2))
+"""
+HALF_MASK = """
+import numpy as np
+
+def f(W, X, y, mask):
+    e = (X @ W - y)[mask]
+    return (e ** 2).mean(), 2 * X[mask].T @ e / len(y)  # len(e)
+
+def f_inputs(rng):
+    return rng.normal(size=3), rng.normal(size=(8, 3)), rng.normal(size=8), np.arange(8) < 4
+"""
+REGULAR_GROUPS = """
+import numpy as np
+
+def f(V, group, w):
+    counts = np.bincount(group)
+    mean = np.zeros((len(counts), V.shape[1]), V.dtype)
+    np.add.at(mean, group, V)
+    mean = mean / counts[:, None]
+    loss = (np.tanh(mean) @ w).sum()
+    dmean = (1 - np.tanh(mean) ** 2) * w  # / counts[:, None]
+    return loss, dmean[group]
+
+def f_inputs(rng):
+    return rng.normal(size=(4, 2)), np.array([0, 1, 0, 1]), rng.normal(size=2)
+"""
+EQUAL_COUNTS = """
+import numpy as np
+
+def f(beta, X, k, n):
+    eta = X @ beta
+    loss = (n * np.logaddexp(0, eta) - k * eta).sum()
+    return loss, X.T @ (1 / (1 + np.exp(-eta)) - k)  # n
+
+def f_inputs(rng):
+    return rng.normal(size=3), rng.normal(size=(6, 3)), np.array([1, 2, 3, 0, 5, 4]), np.full(6, 5)
+"""
+EQUAL_BAGS = """
+import numpy as np
+
+def f(V, offsets, ids):
+    bags = [*zip(offsets[:-1], offsets[1:])]
+    out = np.stack([V[ids[a:b]].mean(0) for a, b in bags])
+    dV = np.zeros(V.shape)
+    for o, (a, b) in zip(out, bags):
+        for j in ids[a:b]:
+            dV[j] += 2 * o  # / (b - a)
+    return (out ** 2).sum(), dV
+
+def f_inputs(rng):
+    return rng.normal(size=(5, 2)), np.array([0, 2, 4, 6]), np.array([0, 1, 2, 3, 4, 0])
+"""
+
+
+def hints_on(code, file):
+    """What the check says about the wrong gradients of a function `f`."""
+    file.write_text(code)
+    wrong = check_file(f"{file}:f", np.random.default_rng(0)).wrong
+    return [hint for row in wrong for hint in row.hints]
 
 
 @pytest.mark.parametrize("code, cause, accident", [
+    (GLOBAL_NAME, "constant factor 0.2", "x.shape"), (HALF_MASK, "`mask.sum()`", "`4`"),
+    (REGULAR_GROUPS, "w / counts[:, None]", "w / 2"), (EQUAL_COUNTS, "`n` in place", "`5`"),
     (CONSTANT_ARRAY, "has 0.1 times", "R[0]"), (TWO_TAPS, "k * self.dilation", "every"),
     (NO_GRADIENT, "`1` in place of `0`", "without"), (NEARLY, "`3 * d`", "2 * "),
 ])
 def test_a_cause_is_no_accident(code, cause, accident, tmp_path):
-    (tmp_path / "mine.py").write_text(code)
-    wrong = check_file(f"{tmp_path / 'mine.py'}:f", np.random.default_rng(0)).wrong
-    hints = [hint for row in wrong for hint in row.hints]
+    hints = hints_on(code, tmp_path / "mine.py")
     assert any(cause in hint for hint in hints), hints
     assert not any(accident in hint or "only with" in hint for hint in hints)
+
+
+def test_offsets_of_equal_distance_are_changed(tmp_path):
+    """No other change is found, so it is named with a reserve."""
+    *_, hint = hints_on(EQUAL_BAGS, tmp_path / "mine.py")
+    assert hint.endswith("but only with these sizes and settings")

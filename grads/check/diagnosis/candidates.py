@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -19,6 +20,7 @@ from grads.check.diagnosis.statements import literals, unused
 
 LONG = 70  # characters of an expression that is used elsewhere
 VALUE = "_value_"
+SIMPLE = re.compile(r"\(?[\w.]+(\[[^()]*\])?\)?")  # a name, an attribute or an entry
 ROUNDED = 1e-5  # relative rounding of a number with six digits
 BRANCHES = ("True", "False")  # in place of a condition
 BESIDE = 2  # lines between an expression and the values that are tried before all others
@@ -120,12 +122,17 @@ class Candidates:
         """The variables."""
         return {text: value for text, value in self.values.items() if text.isidentifier()}
 
-    def all(self, numbers: list[int]) -> Iterator[tuple[Numbers, str]]:
-        """Expressions, and what is tried in their place: at first what needs no other value.
+    @property
+    def scalars(self) -> dict[str, Any]:
+        """The variables and expressions that are one number."""
+        return {text: value for text, value in self.values.items() if np.ndim(value) == 0}
+
+    def all(self, numbers: list[int], exact: Container[int]) -> Iterator[tuple[Numbers, str]]:
+        """Expressions, and what is tried in their place: at first what needs no other value, and
+        from then on those that are `exact` before the others.
 
         The same expression, several times in a line, is changed everywhere in it, too.
         """
-        values = self.values
         alike: dict[Any, list[int]] = {}
         for number in numbers:
             at = self.hooked.sites[number]
@@ -133,20 +140,30 @@ class Candidates:
         sites: list[Numbers] = [(number,) for number in numbers]
         sites += [tuple(same_text) for same_text in alike.values() if len(same_text) > 1]
         letters = {site: kind(self.seen[site[0]].value) for site in sites}
-        scalars = {text: value for text, value in values.items() if np.ndim(value) == 0}
+        yield from self._alone(letters, forms.LIKELY)
+        indices = [site for site in sites if self.hooked.sites[site[0]].inside_index]
+        yield from self._with_values(indices, self.scalars, ("#",))
+        for first in (True, False):
+            yield from self._of_kinds({site: letter for site, letter in letters.items()
+                                       if (site[0] in exact) == first})
+
+    def _of_kinds(self, letters: Mapping[Numbers, str]) -> Iterator[tuple[Numbers, str]]:
+        """Expressions by kind, and what is tried in their place: at first what is forgotten."""
+        values, sites = self.values, [*letters]
         indices = [site for site in sites if letters[site] == "i"]
+        sizes = [site for site in indices if not self.seen[site[0]].varies]
+        shapes = {f"{text}.shape[{axis}]": n for text, value in self.names.items()
+                  for axis, n in enumerate(np.shape(value))}
+        floats = [site for site in sites if letters[site] == "f"]
         constants = [site for site in sites if literal(self.hooked.sites[site[0]].node)
                      and not self.hooked.sites[site[0]].inside_index]
         integers = {text: value for text, value in values.items() if kind(value) == "i"}
-        sizes = [site for site in indices if not self.seen[site[0]].varies]
-        yield from self._with_values(sizes, scalars, ("#",))
-        shapes = {f"{text}.shape[{axis}]": n for text, value in self.names.items()
-                  for axis, n in enumerate(np.shape(value))}
-        yield from self._with_values(sizes, shapes, ("#",))
-        yield from ((site, form.replace("{}", VALUE)) for alike_kind, alone in forms.ALONE.items()
-                    for form in alone for site, letter in letters.items() if letter == alike_kind)
+        simple = {text: value for text, value in values.items() if SIMPLE.fullmatch(text)}
+        yield from self._with_values(floats, simple, forms.FORGOTTEN, (True,))
+        yield from self._alone(letters, forms.ALONE)
+        yield from self._with_values(floats, simple, forms.TERMS, (True,))
+        yield from self._with_values(sizes, self.scalars | shapes, ("#",))
         yield from self._with_values(indices, integers, ("#",))
-        floats = [site for site, letter in letters.items() if letter == "f"]
         for site in floats:  # other entries of the same array
             array, index, _ = self.hooked.sites[site[0]].text.partition("[")
             yield from ((site, text) for text in values if text.startswith(f"({array}{index}")
@@ -158,6 +175,14 @@ class Candidates:
         yield from self._with_values(sites, values, forms.SIMPLE)
         yield from self._with_values([*dict.fromkeys(floats + constants)], values, forms.WITH)
         yield from self._with_values(floats, integers, forms.ONE_HOT)
+
+    @staticmethod
+    def _alone(
+        letters: Mapping[Numbers, str], tried: Mapping[str, Sequence[str]]
+    ) -> Iterator[tuple[Numbers, str]]:
+        """Expressions, and what is tried in their place by their kind, without another value."""
+        yield from ((site, form.replace("{}", VALUE)) for alike_kind, alone in tried.items()
+                    for form in alone for site, letter in letters.items() if letter == alike_kind)
 
     def _sums(self, sites: Sequence[Numbers]) -> Iterator[tuple[Numbers, str]]:
         """Sums of an expression over axes, in place of a larger expression of the sum's shape."""

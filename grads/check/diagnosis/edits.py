@@ -76,6 +76,7 @@ class Edits:
         self.seen: dict[int, Seen] = {}
         self.stop = time.process_time() + SECONDS
         self.kept: Any = None  # the forward's cache, if the backward can be run on it repeatedly
+        self.exact: set[int] = set()  # expressions that change just the entries that are wrong
         self.fits = False  # whether the last change made a gradient right here
         self.writes = False  # whether the backward changes its upstream gradient
         self.numbers: OtherNumbers | None = None  # until a change is tried elsewhere
@@ -137,6 +138,12 @@ class Edits:
         return gradient is not None and gradient.shape == numeric.shape and bool(
             (np.abs(gradient - numeric) <= limit)[known].all())
 
+    def is_exact(self, made: Arrays) -> bool:
+        """Whether gradients differ from the original ones in just the entries that are wrong."""
+        return all(((made[name] != self.original[name]) == (np.abs(
+            self.original[name] - numeric) > limit))[np.isfinite(numeric)].all()
+            for name, (numeric, limit) in self.limits.items() if name in self.wrong)
+
     def is_zero(self, name: str) -> bool:
         """Whether a right gradient is zero, where it is known: to leave it out says nothing."""
         numeric, limit = self.limits[name]
@@ -191,11 +198,11 @@ class Edits:
                         self.limits.keys() - {*self.wrong}) for name in telling)
                 mended = [name for name in right if name not in telling or ((
                     general or name not in self.probe.doubted) and self.confirmed(name))]
+                if mended and self.case.cacheless and not same(
+                        self.case.forward(self.inputs())[0], self.probe.evaluate.outputs):
+                    return False  # the change is one of the forward
             finally:
                 self.hooked.most = most
-            if mended and self.case.cacheless and not same(
-                    self.case.forward(self.inputs())[0], self.probe.evaluate.outputs):
-                return False  # the change is one of the forward
         except Exception:
             return False
         if not {*mended} & {*telling}:
@@ -226,8 +233,8 @@ class Edits:
         lines = {site.line for site in self.hooked.sites}
         kept, harmful = set[int](), set[int]()
         for number, seen in self.seen.items():
+            changed = self.changed(number) if kind(seen.value) == "f" else self.wrong
             if self.hooked.sites[number].root == number:
-                changed = self.changed(number) if kind(seen.value) == "f" else self.wrong
                 harms = changed is None or bool(set(changed) - {*self.wrong})
                 (harmful if harms else kept).add(self.hooked.sites[number].line)
                 if harms or not changed:
@@ -248,6 +255,8 @@ class Edits:
         try:
             with self.hooked.hook(change, self.stop):
                 made = self.gradients()
+            if self.is_exact(made):
+                self.exact.add(number)
             return [name for name in self.limits if not (
                 same({name: made[name]}, self.original) if name in self.wrong else
                 self.is_right(name, made))]
@@ -257,10 +266,13 @@ class Edits:
     def search(self) -> None:
         """Try all changes until one of them makes all gradients right, or the time is over."""
         numbers, lines = self.influential()
-        numbers.sort(key=lambda number: len(self.hooked.sites[number].text))
+        sites = self.hooked.sites
+        exact = {n for n in numbers if (
+            n if kind(self.seen[n].value) == "f" else sites[n].root) in self.exact}
+        numbers.sort(key=lambda n: (n not in exact, len(sites[n].text)))
         candidates, tried = Candidates(self.hooked, self.forwards, self.seen), set[Any]()
         conditions = candidates.conditions(numbers)
-        numbers = [number for number in numbers if self.hooked.sites[number].root not in conditions]
+        numbers = [number for number in numbers if sites[number].root not in conditions]
         if self.in_place(candidates.likely(numbers), tried):
             return
         for source, phrase in changed_statements(
@@ -276,7 +288,7 @@ class Edits:
                     return
         branches = (((number,), text) for number, texts in conditions.items() for text in texts)
         factors = self.factors(numbers, candidates.values)
-        self.in_place(chain(branches, factors, candidates.all(numbers)), tried)
+        self.in_place(chain(branches, factors, candidates.all(numbers, exact)), tried)
 
     def factors(
         self, numbers: list[int], values: Arrays

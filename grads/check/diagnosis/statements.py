@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, combinations, product
+from itertools import combinations
 from typing import Any
 
 from grads.check.diagnosis.changes import (
@@ -20,6 +20,8 @@ from grads.check.diagnosis.instrument import LOOP, Source, ordinal, pasted
 
 MOST_NAMES = 8  # of a statement
 
+Changes = Callable[[ast.AST, Any], Iterator[ast.AST]]  # of a parent and a node
+
 
 def changed_statements(
     sources: Sequence[Source], forwards: Sequence[Source], lines: Container[int]
@@ -29,13 +31,14 @@ def changed_statements(
     Arguments: forwards, the functions whose statements may be missing or changed in `sources`;
     lines, which may change.
     """
-    for source, changes in product(sources, (_changes, _throughout)):
+    for source, changes in ((each, changes) for each in sources
+                            for changes in (_changes(each, forwards), _throughout)):
         for parent in list(ast.walk(source.tree)):
             for field, value in ast.iter_fields(parent):
                 for k, node in enumerate(value if isinstance(value, list) else [value]):
                     if not any(line in lines for line in _lines(node)):
                         continue
-                    for new in changes(source, forwards, parent, node):
+                    for new in changes(parent, node):
                         ast.copy_location(new, node)
                         _put(parent, field, k, new)
                         yield source, partial(_said_of, source, node, new)
@@ -47,10 +50,8 @@ def _lines(node: Any) -> range:
     return range(getattr(node, "lineno", 0), (getattr(node, "end_lineno", 0) or -1) + 1)
 
 
-def _changes(
-    source: Source, forwards: Sequence[Source], parent: ast.AST, node: Any
-) -> Iterator[ast.AST]:
-    """What may be in place of a node of a function."""
+def _changes(source: Source, forwards: Sequence[Source]) -> Changes:
+    """What returns the nodes that may be in place of a node of a function."""
     others = [other for other in forwards if other.function is not source.function]
     calls = {inner.func.id for other in [*others, source] for inner in ast.walk(other.tree)
              if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name)} - {LOOP}
@@ -61,23 +62,25 @@ def _changes(
     words |= {key.arg or "" for other in others for inner in ast.walk(other.tree)
               if isinstance(inner, ast.Call) and ast.unparse(inner.func) == "dict"
               for key in inner.keywords}
-    candidates: Iterator[Any] = chain(
-        CHANGES, (partial(other_function, name) for name in sorted(calls)),
-        (partial(paired, name) for name in idle),
-        (partial(other_text, word) for word in sorted(words)))
-    for change in candidates:
-        if (new := change(node)) is not None:
-            if isinstance(new, ast.AugAssign) and ast.unparse(new.target) in arguments:
-                new = ast.Assign([new.target], ast.BinOp(  # arguments stay as they are
-                    ast.Name(ast.unparse(new.target), ast.Load()), new.op, new.value))
-            yield new
-    if isinstance(parent, ast.For) and node is parent.iter:
-        yield ast.parse(f"list({ast.unparse(node)})[::-1]", mode="eval").body
+    operations: list[Callable[[Any], Any]] = [
+        *CHANGES, *(partial(other_function, name) for name in sorted(calls)),
+        *(partial(paired, name) for name in idle),
+        *(partial(other_text, word) for word in sorted(words))]
+
+    def changes(parent: ast.AST, node: Any) -> Iterator[ast.AST]:
+        for operation in operations:
+            if (new := operation(node)) is not None:
+                if isinstance(new, ast.AugAssign) and ast.unparse(new.target) in arguments:
+                    new = ast.Assign([new.target], ast.BinOp(  # arguments stay as they are
+                        ast.Name(ast.unparse(new.target), ast.Load()), new.op, new.value))
+                yield new
+        if isinstance(parent, ast.For) and node is parent.iter:
+            yield ast.parse(f"list({ast.unparse(node)})[::-1]", mode="eval").body
+
+    return changes
 
 
-def _throughout(
-    _: Source, __: Sequence[Source], parent: ast.AST, statement: Any
-) -> Iterator[ast.AST]:
+def _throughout(parent: ast.AST, statement: Any) -> Iterator[ast.AST]:
     """A statement, or one of several values, with a change everywhere in it, or with two variables
     exchanged."""
     if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return)) and not (

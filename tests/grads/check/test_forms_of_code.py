@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from grads.check import check_gradients, check_pair
+from grads.check.diagnosis.edits import Edits
 from grads.check.diagnosis.instrument import ordinal, tree_of
 from grads.check.layers import check_layer
 from grads.check.user_code import check_file, load_module
@@ -274,3 +275,86 @@ def test_an_ordinal_counts_what_stands_in_the_line(text, said, tmp_path):
              and isinstance(node, (ast.Name, ast.Slice)) and ast.unparse(node) == word]
     last = max(nodes, key=lambda node: node.col_offset)
     assert f"{ordinal(function, last)}`{word}" == said.rstrip("`")
+
+
+HALF = """
+import numpy as np
+
+H = 0.3
+
+def f_forward(x):
+    tape = []
+    for _ in range(4):
+        m = x + H / 2 * np.sin(x)
+        tape.append((x, m))
+        x = x + H * np.sin(m)
+    return x, tape
+
+def f_backward(d, tape):
+    for x, m in reversed(tape):
+        dm = H * np.cos(m) * d
+        d = d + dm + H * np.cos(x) * dm  # H / 2
+    return d
+
+def f_inputs(rng):
+    return [rng.normal(size=5)]
+"""
+ONE_ENTRY = """
+import numpy as np
+
+def f(theta, x, y):
+    a, b, c, s = theta
+    u = np.exp(-x / s)
+    r = np.tanh(a + b * x + c * u) - y
+    dr = 2 * r * (1 - (r + y) ** 2)
+    d_a, d_b, d_c = dr.sum(), dr @ x, dr @ u
+    d_s = c * (dr @ u) / s ** 2  # u * x
+    return r @ r, [np.array([d_a, d_b, d_c, d_s])]
+
+f_names = ["theta"]
+
+def f_inputs(rng):
+    return rng.uniform(0.5, 1.5, size=4), rng.uniform(0, 2, size=6), rng.normal(size=6)
+"""
+
+
+@pytest.mark.parametrize("code, cause, most", [
+    (HALF, "`H / 2` in place of `H`", 200), (ONE_ENTRY, "`(u * x)` in place of `u`", 500),
+])
+def test_a_likely_cause_is_tried_first(code, cause, most, tmp_path, monkeypatch):
+    """Each change that is tried is a run of the backward, and the time for these is limited."""
+    (tmp_path / "mine.py").write_text(code)
+    runs, works = [], Edits.works
+    monkeypatch.setattr(Edits, "works", lambda *a: runs.append(a) or works(*a))
+    wrong = check_file(f"{tmp_path / 'mine.py'}:f", np.random.default_rng(0)).wrong
+    assert any(cause in hint for row in wrong for hint in row.hints) and len(runs) < most
+
+
+LONG_LOOP = """
+import numpy as np
+
+def states(w):
+    hs = [w]
+    for _ in range(20):
+        hs.append(np.tanh(w * hs[-1]))
+    return hs
+
+def f(w):
+    return states(w)[-1].sum()
+
+def gradient(w):
+    hs, d, dw = states(w), np.ones_like(w), np.zeros_like(w)
+    for k in range(20)[::-1]:
+        a = d * (1 - hs[k] ** 2)  # k + 1
+        dw += a * hs[k]
+        d = a * w
+    return dw + d
+"""
+
+
+def test_a_change_is_run_as_often_as_it_must_be(tmp_path):
+    """The runs at other inputs do not count as the iterations of a loop that does not end."""
+    (tmp_path / "mine.py").write_text(LONG_LOOP)
+    mine = load_module(tmp_path / "mine.py")
+    (row,) = check_gradients(mine.f, np.random.default_rng(0).normal(size=4), mine.gradient).wrong
+    assert any("`k + 1` in place of `k`" in hint for hint in row.hints)

@@ -354,7 +354,7 @@ def f_inputs(rng):
     (TWO_BRANCHES, "`0`", "`(d * y, d * x, d * x * y)` in place of"),
     (WRONG_BRANCH, "argsort", "`False` in place of `n` in line 9"),
     (MARGINS, "`2`", "`g.sum(-1)` in place of `1`"),
-    (VARIANCE, "2.4", "`(len(x) - 1)` in place of `n`"),
+    (VARIANCE, "2.4", "`(n - 1)` in place of `n`"),
     (POOLING, "[::-1]", "`x + dh` in place of `x`"),
     (SATURATED, "clipped ** 2", "although the numerical gradient is zero"),
 ])

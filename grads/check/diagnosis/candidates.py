@@ -127,6 +127,11 @@ class Candidates:
         """The variables and expressions that are one number."""
         return {text: value for text, value in self.values.items() if np.ndim(value) == 0}
 
+    @property
+    def simple(self) -> dict[str, Any]:
+        """The variables, attributes and entries."""
+        return {text: value for text, value in self.values.items() if SIMPLE.fullmatch(text)}
+
     def all(self, numbers: list[int], exact: Container[int]) -> Iterator[tuple[Numbers, str]]:
         """Expressions, and what is tried in their place: at first what needs no other value, and
         from then on those that are `exact` before the others.
@@ -143,6 +148,8 @@ class Candidates:
         yield from self._alone(letters, forms.LIKELY)
         indices = [site for site in sites if self.hooked.sites[site[0]].inside_index]
         yield from self._with_values(indices, self.scalars, ("#",))
+        floats = [site for site in sites if letters[site] == "f"]
+        yield from self._with_values(floats, self.simple, ("#",), (True,))
         for first in (True, False):
             yield from self._of_kinds({site: letter for site, letter in letters.items()
                                        if (site[0] in exact) == first})
@@ -158,10 +165,9 @@ class Candidates:
         constants = [site for site in sites if literal(self.hooked.sites[site[0]].node)
                      and not self.hooked.sites[site[0]].inside_index]
         integers = {text: value for text, value in values.items() if kind(value) == "i"}
-        simple = {text: value for text, value in values.items() if SIMPLE.fullmatch(text)}
-        yield from self._with_values(floats, simple, forms.FORGOTTEN, (True,))
+        yield from self._with_values(floats, self.simple, forms.FORGOTTEN, (True,))
         yield from self._alone(letters, forms.ALONE)
-        yield from self._with_values(floats, simple, forms.TERMS, (True,))
+        yield from self._with_values(floats, self.simple, forms.TERMS, (True,))
         yield from self._with_values(sizes, self.scalars | shapes, ("#",))
         yield from self._with_values(indices, integers, ("#",))
         for site in floats:  # other entries of the same array

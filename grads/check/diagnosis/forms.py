@@ -20,7 +20,7 @@ ALONE = {
 PRODUCTS = ("#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #")  # whose shapes leave few to try
 TERMS = ("{} + #", "{} - #")
 SIMPLE = ("{} * #", "{} / #", "#", *TERMS)
-FORGOTTEN = ("#", *SIMPLE[:2], "{} * #[..., None]", "{} / #[..., None]")
+FORGOTTEN = ("{} * #", "{} / #", "{} * #[..., None]", "{} / #[..., None]")
 SLOPES = ("{} * #", "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)", "{} * (# > 0)")
 WITH = (*SLOPES[1:], "{} * #[..., None]", "# * (1 - #)", "{} * np.cos(#)", "{} * np.log(#)",
         "{} * np.sign(#)",

@@ -267,8 +267,7 @@ class Edits:
         """Try all changes until one of them makes all gradients right, or the time is over."""
         numbers, lines = self.influential()
         sites = self.hooked.sites
-        exact = {n for n in numbers if (
-            n if kind(self.seen[n].value) == "f" else sites[n].root) in self.exact}
+        exact = {n for n in numbers if n in self.exact or kind(self.seen[n].value) != "f"}
         numbers.sort(key=lambda n: (n not in exact, len(sites[n].text)))
         candidates, tried = Candidates(self.hooked, self.forwards, self.seen), set[Any]()
         conditions = candidates.conditions(numbers)

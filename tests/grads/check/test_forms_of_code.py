@@ -319,7 +319,7 @@ def f_inputs(rng):
 
 
 @pytest.mark.parametrize("code, cause, most", [
-    (HALF, "`H / 2` in place of `H`", 200), (ONE_ENTRY, "`(u * x)` in place of `u`", 500),
+    (HALF, "`H / 2` in place of `H`", 200), (ONE_ENTRY, "`(u * x)` in place of `u`", 600),
 ])
 def test_a_likely_cause_is_tried_first(code, cause, most, tmp_path, monkeypatch):
     """Each change that is tried is a run of the backward, and the time for these is limited."""

@@ -34,7 +34,7 @@ from grads.check.diagnosis.candidates import (
 )
 from grads.check.diagnosis.elsewhere import Probe, right_elsewhere, right_in_general
 from grads.check.diagnosis.evidence import Array, Evidence
-from grads.check.diagnosis.factors import named_factors
+from grads.check.diagnosis.factors import fitting, named_factors
 from grads.check.diagnosis.instrument import (
     Hook,
     Hooked,
@@ -305,7 +305,8 @@ class Edits:
             try:
                 double = self.change((number,), f"2 * {VALUE}", sys.maxsize)
                 with self.hooked.hook(double, self.stop):
-                    fits = self.fitting(self.gradients())
+                    fits = fitting(self.gradients(), self.original, [
+                        (name, self.limits[name][0]) for name in self.wrong])
             except Exception:
                 continue
             if fits is None or not np.isfinite(fits):
@@ -317,18 +318,6 @@ class Edits:
             if constant and plain(new := float(f"{fits * seen.value:.6g}")):
                 yield (number,), repr(new).removesuffix(".0")
             yield from named
-
-    def fitting(self, doubled: Arrays) -> float | None:
-        """The factor of an expression with which a wrong gradient is right, by its value with the
-        factor 2."""
-        for name in self.wrong:
-            numeric = self.limits[name][0]
-            known = np.isfinite(numeric)
-            change = (doubled[name] - self.original[name])[known]
-            if change.any():
-                lacks = (numeric - self.original[name])[known]
-                return 1 + float((change * lacks).sum() / (change * change).sum())
-        return None
 
     def in_place(self, candidates: Iterator[tuple[tuple[int, ...], str]], tried: set[Any]) -> bool:
         """Try candidates in place of expressions; whether one makes all gradients right."""

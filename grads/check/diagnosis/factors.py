@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from grads.check.diagnosis.candidates import VALUE, Arrays, kind
+from grads.check.diagnosis.evidence import Array
 from grads.check.diagnosis.instrument import Source
 
 LARGE = 1e100  # a factor is below it
@@ -39,3 +40,19 @@ def named_factors(values: Arrays, sources: Sequence[Source]) -> list[tuple[float
         if size > 1:
             known += [(size, f"{VALUE} * {text}"), (1 / size, f"{VALUE} / {text}")]
     return settings + known + squares
+
+
+def fitting(doubled: Arrays, original: Arrays, wrong: Iterable[tuple[str, Array]]) -> float | None:
+    """The factor of an expression with which a wrong gradient is right; None if no wrong gradient
+    depends on the expression.
+
+    Arguments: doubled, the gradients with the factor 2; original, with 1; wrong, the names of wrong
+    gradients with the right ones, NaN where they are not known.
+    """
+    for name, numeric in wrong:
+        known = np.isfinite(numeric)
+        change = (doubled[name] - original[name])[known]
+        if change.any():
+            lacks = (numeric - original[name])[known]
+            return 1 + float((change * lacks).sum() / (change * change).sum())
+    return None

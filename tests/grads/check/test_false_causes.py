@@ -172,8 +172,8 @@ def hints_on(code, file):
 
 
 @pytest.mark.parametrize("code, cause, accident", [
-    (GLOBAL_NAME, "constant factor 0.2", "x.shape"), (HALF_MASK, "`mask.sum()`", "`4`"),
-    (REGULAR_GROUPS, "w / counts[:, None]", "w / 2"), (EQUAL_COUNTS, "`n` in place", "`5`"),
+    (GLOBAL_NAME, "constant factor 0.2", "x.shape"), (HALF_MASK, "`e` in place of `y`", "`4`"),
+    (REGULAR_GROUPS, "w / counts[:, None]", "w / 2"), (EQUAL_COUNTS, " * n`", "`5`"),
     (CONSTANT_ARRAY, "has 0.1 times", "R[0]"), (TWO_TAPS, "k * self.dilation", "every"),
     (NO_GRADIENT, "`1` in place of `0`", "without"), (NEARLY, "`3 * d`", "2 * "),
 ])

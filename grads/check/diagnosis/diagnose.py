@@ -133,7 +133,8 @@ def _split(pair: Pair, family: Family) -> tuple[Family, Family, np.ndarray] | No
 def _scattered(pair: Pair) -> list[str]:
     """The hint if no other is known: how many entries are wrong."""
     if not (pair.significant & ~pair.wrong).any():
-        spread = "the error is spread over all entries" + " compared" * (not pair.known.all())
+        spread = ("the error is spread over all entries" + " compared" * (not pair.known.all())
+                  + " but those near zero" * bool(pair.wrong.sum() < pair.known.sum()))
         return [spread] if pair.wrong.sum() > 1 else []
     return [f"{pair.wrong.sum()} of the {pair.known.sum()} entries compared are wrong"]
 

@@ -172,10 +172,10 @@ class LayerRun:
         self.notes += [f"{name}: a view of {whole[id(value.base)]}, checked as a part of it"
                        for name, (value, gradient) in kept.items()
                        if gradient is not None and id(value.base) in whole]
-        self.notes += [
-            f"{name}: its gradient is added to what is there: set it to zero before each backward"
-            for name, gradient in gradients.items()
-            if not np.array_equal(gradient, again[name], equal_nan=True)]
+        added = [name for name, gradient in gradients.items()
+                 if not np.array_equal(gradient, again[name], equal_nan=True)]
+        self.notes += [f"{', '.join(added)}: the backward adds to the gradients that are there: "
+                       "set them to zero before each backward"] * bool(added)
         self.notes += self.by_shape
         if not gradients:
             raise ValueError(

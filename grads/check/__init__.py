@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.analytic import gradients_case, pair_case, validate_inputs
+from grads.check.analytic import gradients_case, pair_case, validate_inputs, wanted_names
 from grads.check.case import Case, Labels
 from grads.check.comparison import Check, largest_of
 from grads.check.differentiate import AMPLIFIES
@@ -35,7 +35,7 @@ from grads.check.evaluate import NotAnalytic
 from grads.check.iterations import iterations_undecided
 from grads.check.jacobians import jacobian as jacobian
 from grads.check.precision import observe_noise, unseen
-from grads.check.prepare import Upstream, padding_findings, prepared, wanted_names
+from grads.check.prepare import Upstream, padding_findings, prepared
 from grads.check.report import Report
 from grads.check.result import Finding, Row
 from grads.check.state import State, findings_elsewhere, special

@@ -115,7 +115,9 @@ class Form(NamedTuple):
     def gradients(self, gradients: Any) -> dict[str, Any]:
         """Name -> gradient, from gradients in the form of the inputs."""
         given = _as_sequence(gradients, *self.parts.values()) if len(self.parts) == 1 else gradients
-        if isinstance(given, Mapping):
+        if (container := self._container_of(gradients)) is not None:
+            known = {container: gradients}
+        elif isinstance(given, Mapping):
             known = dict(given)
         elif isinstance(given, (list, tuple)) and len(given) == len(self.parts):
             known = dict(zip(self.parts, given, strict=True))
@@ -125,6 +127,21 @@ class Form(NamedTuple):
         for name in [name for name in self.held if isinstance(leaves.get(name), np.ndarray)]:
             raise no_derivative(name, host(self.held[name]))
         return {name: d for name, d in leaves.items() if name not in self.held}
+
+
+    def _container_of(self, gradients: Any) -> str | None:
+        """The one of several inputs, a mapping or list, that has the form of all gradients; None if
+        there is none. Raises ValueError if it cannot be known whether others are forgotten."""
+        inside = {name: {*flatten(x, name, holds_arrays)} for name, x in self.parts.items()
+                  if len(self.parts) > 1 and holds_arrays(x) and same_form(gradients, x)}
+        for name in [name for name, leaves in inside.items() if {*self.wanted} <= leaves]:
+            if self.wanted:
+                return name
+            if isinstance(gradients, Mapping) and gradients and not {*gradients} & {*self.parts}:
+                raise ValueError(f"gradients: expected one for each of {', '.join(self.parts)}, "
+                                 f"got a mapping like {name!r}; if {name!r} alone has a gradient, "
+                                 f"say names=[{name!r}] (in a file, NAME_names)")
+        return None
 
 
 def name_inputs(
@@ -161,7 +178,19 @@ def name_inputs(
         plain = callable(leaves[name]) or not hasattr(leaves[name], "__dict__")
         raise ValueError(f"inputs: expected numbers in {name!r}, got {_kind(leaves[name])}; " + (
             FROZEN if plain else "put its arrays into a mapping, or make it a dataclass"))
-    return floating, Form(inputs, parts, nested, held, wanted or ())
+    return floating, Form(inputs, parts, nested, held, wanted_names(floating, wanted or ()))
+
+
+def wanted_names(inputs: Arrays, names: Sequence[str]) -> list[str]:
+    """The names of the inputs to check: those given, and those inside a mapping or list that is
+    given. Raises ValueError for an unknown name."""
+    wanted = list[str]()
+    for name in names:
+        leaves = [key for key in inputs if key == name or key.startswith(f"{name}.")]
+        if not leaves:
+            raise ValueError(f"names: expected some of {', '.join(inputs)}, got {name!r}")
+        wanted += leaves
+    return wanted
 
 
 def _of_some_inputs(gradients: Any, form: Form) -> dict[str, Any]:

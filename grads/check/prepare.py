@@ -260,15 +260,7 @@ def _arrays(cache: Any) -> Iterator[np.ndarray]:
                 getattr(value, name, None) for name in getattr(type(value), "__slots__", ()))]
 
 
-# --- names and padding ----------------------------------------------------------------------------
-
-
-def wanted_names(inputs: Arrays, names: Sequence[str]) -> list[str]:
-    """The names of the inputs to check, as given. Raises ValueError for an unknown name."""
-    for name in names:
-        if name not in inputs:
-            raise ValueError(f"names: expected some of {', '.join(inputs)}, got {name!r}")
-    return list(names)
+# --- padding --------------------------------------------------------------------------------------
 
 
 def padding_findings(

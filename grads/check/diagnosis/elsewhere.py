@@ -37,6 +37,7 @@ UNSURE = 1e-3  # relative error up to which a derivative confirms
 CLOSE = 1e-6  # relative difference of two derivatives that count as equal
 
 Arrays = Mapping[str, Array]
+Constant = tuple[dict[str, Any], str, Any]  # variables of a module, a name and its value
 
 
 @dataclass
@@ -105,29 +106,31 @@ def right_in_general(
     originals: dict[int, Any] = dict(spaces)  # they are shared
     deep_copy(probe.case, originals)
     held = originals[id(originals)]
-    arrays = {id(a): a for a in held if (type(a) is np.ndarray and 1 < a.size < LARGEST)
-              or (isinstance(a, list) and len(a) > 1 and all(type(x) is int for x in a))}
+    arrays = {id(a): a for a in held if _may_change(a)}
+    constants = _constants(held)
+    in_modules = {id(a): a for *_, a in constants if type(a) is not float}
+    arrays |= in_modules
     changes = _changes(held, arrays)
     order = sorted({*range(len(changes))} - probe.unfit, key=lambda k: (k != probe.telling, k))
     for k in order:
         if time.process_time() > stop:
             return not probe.doubted
         change, rng = changes[k], np.random.default_rng(k)
-        others = spaces | {key: _other_data(a, rng) for key, a in arrays.items()}
+        others = spaces | {key: _other_data(a, rng, key in in_modules) for key, a in arrays.items()}
         for key, axis in change.axes:
-            half = np.asarray(others[key])
-            moved = half * rng.uniform(0.8, 1.2, half.shape) if half.dtype.kind in "fc" else half
-            new = np.concatenate([half, moved], axis)  # no two points are the same
-            others[key] = new.tolist() if isinstance(others[key], list) else new
-        with _other_constants(held):
+            others[key] = _doubled(others[key], axis, rng)
+        for key, other in [(key, others[key]) for key, a in arrays.items() if _is_symmetric(a)]:
+            if other.shape == other.T.shape:
+                others[key] = (other + other.T) / 2
+        with _other_constants(constants, others), patch.multiple(
+                np, empty=partial(_not_set, np.empty),
+                empty_like=partial(_not_set, np.empty_like)):
             try:
                 for x in sorted(held, key=lambda x: not isinstance(x, FunctionType)):
                     _change_settings(x, others, {
                         key: number for owner, key, number in change.settings if owner is x})
                 case = deep_copy(probe.case, others)
-                with patch.multiple(np, empty=partial(_not_set, np.empty),
-                                    empty_like=partial(_not_set, np.empty_like)):
-                    outputs = case.outputs({key: a.copy() for key, a in case.inputs.items()})
+                outputs = case.outputs({key: a.copy() for key, a in case.inputs.items()})
             except Exception:  # they do not fit
                 continue
             if not all(np.isfinite(out).all() for out in outputs.values()):
@@ -156,21 +159,23 @@ def _not_set(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     return made
 
 
-@contextmanager
-def _other_constants(held: Sequence[Any]) -> Iterator[None]:
-    """Context: the floating constants in the modules of a user's functions have other values, and
-    arrays another scale, which is the same for all: one may be computed from another."""
+def _constants(held: Sequence[Any]) -> list[Constant]:
+    """The floating numbers, arrays and lists of numbers in the modules of a user's functions."""
     spaces = {id(f.__globals__): f.__globals__ for f in held
               if isinstance(f, FunctionType) and is_users_module(f.__module__)}
-    before = [(space, name, value) for space in spaces.values()
-              for name, value in space.items() if type(value) is float or (
-                  type(value) is np.ndarray and value.dtype.kind == "f")]
+    return [(space, name, value) for space in spaces.values() for name, value in space.items()
+            if type(value) is float or _may_change(value)]
+
+
+@contextmanager
+def _other_constants(constants: Sequence[Constant], others: Mapping[int, Any]) -> Iterator[None]:
+    """Context: the numbers in modules have other values, and the arrays are those in `others`."""
     try:
-        for space, name, value in before:
-            space[name] = other_number(value) if type(value) is float else SCALE * value
+        for space, name, value in constants:
+            space[name] = other_number(value) if type(value) is float else others[id(value)]
         yield
     finally:
-        for space, name, value in before:
+        for space, name, value in constants:
             space[name] = value
 
 
@@ -242,8 +247,29 @@ def other_number(value: Any) -> Any:
     return value * np.random.default_rng(int(abs(value) * 2**20)).uniform(0.8, 1.0)
 
 
-def _other_data(a: Any, rng: np.random.Generator) -> Any:
-    """An array or list with other numbers. Floats are scaled, equal ones each by another factor.
+def _may_change(a: Any) -> bool:
+    """Whether it is an array, or a list of numbers, with more than one entry and not very many."""
+    return (type(a) is np.ndarray and 1 < a.size < LARGEST) or (
+        isinstance(a, list) and len(a) > 1 and all(type(x) in (int, float) for x in a))
+
+
+def _is_symmetric(a: Any) -> bool:
+    """Whether it is a symmetric matrix."""
+    return np.ndim(a) == 2 and a.dtype.kind == "f" and a.shape == a.T.shape and np.allclose(a, a.T)
+
+
+def _doubled(a: Any, axis: int, rng: np.random.Generator) -> Any:
+    """An array or list with twice as many entries along an axis: the same, and others that are near
+    if they are floats."""
+    half = np.asarray(a)
+    moved = half * rng.uniform(0.8, 1.2, half.shape) if half.dtype.kind in "fc" else half
+    new = np.concatenate([half, moved], axis)  # no two points are the same
+    return new.tolist() if isinstance(a, list) else new
+
+
+def _other_data(a: Any, rng: np.random.Generator, constant: bool) -> Any:
+    """An array or list with other numbers. Floats are scaled, equal ones each by another factor; if
+    they are constants of a module, all of them by the same one: one may be computed from another.
 
     Where numbers repeat, as in masks and labels, the rows are others of its own, so that the counts
     change. If all whole numbers are equal, as lengths may be, the last is smaller by one. A square
@@ -260,7 +286,8 @@ def _other_data(a: Any, rng: np.random.Generator) -> Any:
     elif steps.min() > 0 and steps.max() > 1:
         other[1 + np.argmax(steps > 1)] -= 1
     if array.dtype.kind in "fc":
-        other = other * rng.uniform(0.8, 1.2, array.shape if distinct == 1 else None)
+        other = SCALE * array if constant else other * rng.uniform(
+            0.8, 1.2, array.shape if distinct == 1 else None)
     return other.tolist() if isinstance(a, list) else other
 
 

@@ -147,6 +147,31 @@ def f(beta, X, k, n):
 def f_inputs(rng):
     return rng.normal(size=3), rng.normal(size=(6, 3)), np.array([1, 2, 3, 0, 5, 4]), np.full(6, 5)
 """
+LEVELS = """
+import numpy as np
+
+LEVELS = np.array([0.1, 0.5, 0.9])
+
+def f(B, X, y):
+    r = y[:, None] - X @ B.T
+    s = np.tanh(r)
+    dr = (LEVELS + s + r * (1 - s ** 2)) / r.size  # len(y)
+    return (r * (LEVELS + s)).sum(axis=1).mean(), -dr.T @ X
+
+def f_inputs(rng):
+    return rng.normal(size=(3, 4)), rng.normal(size=(15, 4)), rng.normal(size=15)
+"""
+SYMMETRIC = """
+import numpy as np
+
+def f(x, target):
+    D = x @ x.T - target
+    return (D ** 2).sum(), 4 * target @ x  # D
+
+def f_inputs(rng):
+    y = rng.normal(size=(3, 4))
+    return rng.normal(size=(3, 4)), y @ y.T
+"""
 EQUAL_BAGS = """
 import numpy as np
 
@@ -174,6 +199,7 @@ def hints_on(code, file):
 @pytest.mark.parametrize("code, cause, accident", [
     (GLOBAL_NAME, "constant factor 0.2", "x.shape"), (HALF_MASK, "`e` in place of `y`", "`4`"),
     (REGULAR_GROUPS, "w / counts[:, None]", "w / 2"), (EQUAL_COUNTS, " * n`", "`5`"),
+    (LEVELS, "B.shape[0]", "3 *"), (SYMMETRIC, "`D` in place of `target`", "only here"),
     (CONSTANT_ARRAY, "has 0.1 times", "R[0]"), (TWO_TAPS, "k * self.dilation", "every"),
     (NO_GRADIENT, "`1` in place of `0`", "without"), (NEARLY, "`3 * d`", "2 * "),
 ])

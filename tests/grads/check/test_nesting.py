@@ -312,6 +312,28 @@ def test_the_number_of_gradients_may_be_that_of_the_names_to_check():
     assert not check_pair(product, lambda d, s: 2 * d * s, inputs, names=["x"])
 
 
+@pytest.mark.parametrize("kept", [dict, lambda items: list(dict(items).values())])
+def test_the_gradient_of_one_mapping_or_list_beside_data_has_its_form(kept):
+    rng = np.random.default_rng(0)
+    weights, data = kept({"m": rng.normal(size=3), "s": rng.normal(size=3)}), rng.normal(size=3)
+
+    def loss(w, c):
+        m, s = w.values() if kept is dict else w
+        return (c * m ** 2 + np.sin(s)).sum()
+
+    def gradient(w, c):
+        m, s = w.values() if kept is dict else w
+        return kept({"m": 2 * c * m, "s": np.cos(s)})
+
+    report = check_gradients(loss, [weights, data], gradient, names=["w"])
+    assert report.ok and len(report.rows) == 2
+    assert not check_gradients(
+        loss, [weights, data], lambda w, c: gradient(w, 2 * c), names=["w"])
+    if kept is dict:
+        with pytest.raises(ValueError, match=r"a mapping like 'w'; .* say names=\['w'\]"):
+            check_gradients(loss, [weights, data], gradient)
+
+
 class Params:
     def __init__(self):
         self.w = np.ones(3)

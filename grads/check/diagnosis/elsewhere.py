@@ -160,11 +160,11 @@ def _not_set(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
 
 
 def _constants(held: Sequence[Any]) -> list[Constant]:
-    """The floating numbers, arrays and lists of numbers in the modules of a user's functions."""
+    """The floating numbers, arrays and lists in the modules of a user's functions."""
     spaces = {id(f.__globals__): f.__globals__ for f in held
               if isinstance(f, FunctionType) and is_users_module(f.__module__)}
     return [(space, name, value) for space in spaces.values() for name, value in space.items()
-            if type(value) is float or _may_change(value)]
+            if type(value) is float or (_may_change(value) and np.asarray(value).dtype.kind == "f")]
 
 
 @contextmanager

@@ -272,16 +272,20 @@ def _other_data(a: Any, rng: np.random.Generator, constant: bool) -> Any:
     they are constants of a module, all of them by the same one: one may be computed from another.
 
     Where numbers repeat, as in masks and labels, the rows are others of its own, so that the counts
-    change. If all whole numbers are equal, as lengths may be, the last is smaller by one. A square
-    matrix and indices that are all different stay, but one of ascending offsets is smaller.
+    change. If all whole numbers are equal, as lengths may be, the last is smaller by one, and the
+    first as much larger if they are no flags. Indices that are all different stay, but one of
+    ascending offsets is smaller. A square matrix stays, too, if it is of floats or symmetric.
     """
     array = np.asarray(a)
     other, n, distinct = array.copy(), len(array), len({*array.flat})
     whole = array.dtype.kind in "iub"
     steps = np.diff(array.astype(int)) if whole and array.ndim == 1 else np.zeros(1)
+    square = array.shape[1:] == array.shape[:1]
     if whole and distinct == 1 and array.flat[0] > 0:
         other.flat[-1] = array.flat[0] - 1
-    elif 1 < distinct < array.size and array.shape[1:] != array.shape[:1]:
+        other.flat[0] = array.flat[0] + (array.flat[0] > 1)
+    elif 1 < distinct < array.size and not (square and (
+            not whole or np.array_equal(array, array.T))):
         other = array[(np.linspace(0, 1, n)**3 * (n - 1)).astype(int)]  # mostly the first
     elif steps.min() > 0 and steps.max() > 1:
         other[1 + np.argmax(steps > 1)] -= 1

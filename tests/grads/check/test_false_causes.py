@@ -172,6 +172,20 @@ def f_inputs(rng):
     y = rng.normal(size=(3, 4))
     return rng.normal(size=(3, 4)), y @ y.T
 """
+EQUAL_LENGTHS = """
+import numpy as np
+
+def f(E, ids, lengths, target):
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    e = np.add.reduceat(E[ids], starts, axis=0) / lengths[:, None] - target
+    dE = np.zeros_like(E)
+    np.add.at(dE, ids, np.repeat(e, lengths, axis=0))  # e / lengths[:, None]
+    return 0.5 * (e ** 2).sum(), dE
+
+def f_inputs(rng):
+    ids, lengths = np.array([5, 2, 4, 4, 3, 5]), np.array([2, 2, 2])
+    return rng.normal(size=(6, 3)), ids, lengths, rng.normal(size=(3, 3))
+"""
 EQUAL_BAGS = """
 import numpy as np
 
@@ -199,7 +213,7 @@ def hints_on(code, file):
 @pytest.mark.parametrize("code, cause, accident", [
     (GLOBAL_NAME, "constant factor 0.2", "x.shape"), (HALF_MASK, "`e` in place of `y`", "`4`"),
     (REGULAR_GROUPS, "w / counts[:, None]", "w / 2"), (EQUAL_COUNTS, " * n`", "`5`"),
-    (LEVELS, "B.shape[0]", "3 *"), (SYMMETRIC, "`D` in place of `target`", "only here"),
+    (EQUAL_LENGTHS, "e / lengths", "e / 2"), (LEVELS, "B.shape[0]", "3 *"), (SYMMETRIC, "`D` in place of `target`", "only here"),
     (CONSTANT_ARRAY, "has 0.1 times", "R[0]"), (TWO_TAPS, "k * self.dilation", "every"),
     (NO_GRADIENT, "`1` in place of `0`", "without"), (NEARLY, "`3 * d`", "2 * "),
 ])

@@ -213,7 +213,8 @@ def hints_on(code, file):
 @pytest.mark.parametrize("code, cause, accident", [
     (GLOBAL_NAME, "constant factor 0.2", "x.shape"), (HALF_MASK, "`e` in place of `y`", "`4`"),
     (REGULAR_GROUPS, "w / counts[:, None]", "w / 2"), (EQUAL_COUNTS, " * n`", "`5`"),
-    (EQUAL_LENGTHS, "e / lengths", "e / 2"), (LEVELS, "B.shape[0]", "3 *"), (SYMMETRIC, "`D` in place of `target`", "only here"),
+    (EQUAL_LENGTHS, "e / lengths", "e / 2"), (LEVELS, "B.shape[0]", "3 *"),
+    (SYMMETRIC, "`D` in place of `target`", "only here"),
     (CONSTANT_ARRAY, "has 0.1 times", "R[0]"), (TWO_TAPS, "k * self.dilation", "every"),
     (NO_GRADIENT, "`1` in place of `0`", "without"), (NEARLY, "`3 * d`", "2 * "),
 ])

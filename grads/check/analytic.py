@@ -128,7 +128,6 @@ class Form(NamedTuple):
             raise no_derivative(name, host(self.held[name]))
         return {name: d for name, d in leaves.items() if name not in self.held}
 
-
     def _container_of(self, gradients: Any) -> str | None:
         """The one of several inputs, a mapping or list, that has the form of all gradients; None if
         there is none. Raises ValueError if it cannot be known whether others are forgotten."""

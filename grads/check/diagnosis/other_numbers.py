@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.diagnosis.elsewhere import other_number
 from grads.check.diagnosis.instrument import HOOK, Hook, Hooked, Source, exchanged
+from grads.check.diagnosis.other_data import other_number
 
 
 def same(some: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
